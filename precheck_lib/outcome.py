@@ -1,0 +1,123 @@
+"""What a check, a run and a machine are said to be: the words that every room above `bounded/` shares."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+OutcomeWord = Literal["passed", "failed", "error", "skipped"]
+"""How a check ended: `failed` is a requirement that is not met, `error` one that could not be found out."""
+
+Verdict = Literal["ready", "not-ready", "error", "cancelled"]
+"""How a run ended (CONTRACT A6 ties it to JUnit and to the exit code)."""
+
+Who = Literal["job", "spec", "host"]
+"""Who can act on a finding: the author of the job, the author of the spec, the owner of the host."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is not as it should be, said so that a reader can act on it alone.
+
+    `code` is stable and listed in `precheck_lib.findings`; `message` names the thing and the two values that
+    differ; `evidence` says what was seen that points at the cause (may be empty); `remedy` is the next step and
+    `who` can take it; `retryable` says whether the same job may find this gone by itself. `severity` is
+    `warning` for what does not change the verdict. `curl` is curl's exit code for a fault of transport
+    (CONTRACT H4) or for an HTTP status, else 0; it is not part of the JSON report.
+    """
+
+    code: str
+    message: str
+    evidence: str = ""
+    remedy: str = ""
+    who: Who = "host"
+    retryable: bool = False
+    severity: Literal["error", "warning"] = "error"
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where in a spec something is written; `line` is 1-based."""
+
+    file: str
+    line: int
+
+
+class RequestRecord(msgspec.Struct, kw_only=True):
+    """One HTTP request (or the WebSocket handshake) as CONTRACT H2 lists it; times in seconds, `bytes` on the wire."""
+
+    check: str
+    method: str
+    url: str
+    connect_timeout_s: float
+    total_timeout_s: float
+    allowed_s: float
+    retries: int = 0
+    status: int | None = None
+    elapsed_s: float = 0.0
+    bytes: int = 0
+
+
+class CycleRecord(msgspec.Struct, kw_only=True):
+    """One residency cycle of one model: seconds of each phase, the reads made, and the row that was found."""
+
+    model: str
+    unload_s: float | None = None
+    absent_s: float | None = None
+    load_s: float | None = None
+    reads: int = 0
+    size: int | None = None
+    size_vram: int | None = None
+    context_length: int | None = None
+
+
+class CheckResult(msgspec.Struct, kw_only=True):
+    """One check of a run as it ended; `started_s` counts from the start of the run, `budget_s` is what it had."""
+
+    id: str
+    title: str
+    kind: str
+    outcome: OutcomeWord
+    started_s: float | None = None
+    elapsed_s: float = 0.0
+    budget_s: float | None = None
+    source: Source | None = None
+    findings: list[Finding] = msgspec.field(default_factory=list)
+    skipped_for: str | None = None
+
+
+class SpecIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """Which spec was run: its name, its path and the SHA-256 of its text (`None` where it could not be read)."""
+
+    name: str | None = None
+    path: str | None = None
+    digest: str | None = None
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine that was judged; `runner` is GitHub's `RUNNER_NAME` where there is one."""
+
+    name: str
+    runner: str | None
+    os: str
+    python: str
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """A whole run as a value: all that the writers in `report/` know.
+
+    `verdict` and `exit_code` follow CONTRACT A6; `started` is ISO 8601 in UTC; `remarks` are lines that belong on
+    stderr but to no check (a cleanup that failed, a child the kernel holds).
+    """
+
+    version: int = 1
+    spec: SpecIdentity
+    verdict: Verdict
+    exit_code: int
+    started: str
+    elapsed_s: float = 0.0
+    budget_s: float | None = None
+    host: Host
+    checks: list[CheckResult] = msgspec.field(default_factory=list)
+    requests: list[RequestRecord] = msgspec.field(default_factory=list)
+    cycles: list[CycleRecord] = msgspec.field(default_factory=list)
+    remarks: list[str] = msgspec.field(default_factory=list)
