@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from precheck_lib.bounded.journal import RequestRecord
+
 OutcomeWord = Literal["passed", "failed", "error", "skipped"]
 """How a check ended: `failed` is a requirement that is not met, `error` one that could not be found out."""
 
@@ -22,8 +24,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     `code` is stable and listed in `precheck_lib.findings`; `message` names the thing and the two values that
     differ; `evidence` says what was seen that points at the cause (may be empty); `remedy` is the next step and
     `who` can take it; `retryable` says whether the same job may find this gone by itself. `severity` is
-    `warning` for what does not change the verdict. `curl` is curl's exit code for a fault of transport
-    (CONTRACT H4) or for an HTTP status, else 0; it is not part of the JSON report.
+    `warning` for what does not change the verdict.
     """
 
     code: str
@@ -40,21 +41,6 @@ class Source(msgspec.Struct, frozen=True):
 
     file: str
     line: int
-
-
-class RequestRecord(msgspec.Struct, kw_only=True):
-    """One HTTP request (or the WebSocket handshake) as CONTRACT H2 lists it; times in seconds, `bytes` on the wire."""
-
-    check: str
-    method: str
-    url: str
-    connect_timeout_s: float
-    total_timeout_s: float
-    allowed_s: float
-    retries: int = 0
-    status: int | None = None
-    elapsed_s: float = 0.0
-    bytes: int = 0
 
 
 class CycleRecord(msgspec.Struct, kw_only=True):
@@ -121,3 +107,18 @@ class Report(msgspec.Struct, kw_only=True):
     requests: list[RequestRecord] = msgspec.field(default_factory=list)
     cycles: list[CycleRecord] = msgspec.field(default_factory=list)
     remarks: list[str] = msgspec.field(default_factory=list)
+
+
+__all__ = [
+    "CheckResult",
+    "CycleRecord",
+    "Finding",
+    "Host",
+    "OutcomeWord",
+    "Report",
+    "RequestRecord",
+    "Source",
+    "SpecIdentity",
+    "Verdict",
+    "Who",
+]

@@ -1,0 +1,123 @@
+"""Time and bytes with one absolute end."""
+
+from __future__ import annotations
+
+import select
+import time
+from typing import TYPE_CHECKING
+
+from precheck_lib.errors import Cancelled, DeadlineError, TooLargeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from precheck_lib.bounded.cancel import Cancel
+    from precheck_lib.errors import Phase
+
+READ = select.POLLIN
+WRITE = select.POLLOUT
+_ERRORS = select.POLLERR | select.POLLHUP | select.POLLNVAL
+
+
+def describe_seconds(seconds: float) -> str:
+    """Write seconds as people say them: `10 s`, `0.25 s`."""
+    return f"{round(seconds, 3):g} s"
+
+
+class Budget:
+    """What one piece of work may use: `seconds` from now and `max_bytes` received, cut by its parent's.
+
+    `end` is absolute on `clock` (seconds, monotonic): nothing that happens later moves it away. A child's time ends no
+    later than its parent's; its bytes are its own. `cancel` ends every wait early with `Cancelled`.
+    """
+
+    __slots__ = ("cancel", "clock", "end", "max_bytes", "received", "seconds", "started")
+
+    def __init__(
+        self,
+        seconds: float,
+        *,
+        max_bytes: int | None = None,
+        cancel: Cancel | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.clock = clock
+        self.started = clock()
+        self.seconds = max(0.0, seconds)
+        self.end = self.started + self.seconds
+        self.max_bytes = max_bytes
+        self.received = 0
+        self.cancel = cancel
+
+    def child(self, seconds: float | None = None, *, max_bytes: int | None = None) -> Budget:
+        """Make a budget of `seconds` (all that is left where it is `None`) that ends no later than this one."""
+        left = self.left()
+        part = Budget(
+            left if seconds is None else min(seconds, left),
+            max_bytes=max_bytes,
+            cancel=self.cancel,
+            clock=self.clock,
+        )
+        part.end = min(part.end, self.end)
+        return part
+
+    def left(self) -> float:
+        """Return the seconds left, never less than 0."""
+        return max(0.0, self.end - self.clock())
+
+    def elapsed(self) -> float:
+        """Return the seconds since the budget was made."""
+        return self.clock() - self.started
+
+    def check(self, phase: Phase) -> None:
+        """Raise `Cancelled` or `DeadlineError` where the work has to stop now."""
+        if self.cancel is not None and self.cancel.signum is not None:
+            raise Cancelled(self.cancel.signum)
+        if self.clock() >= self.end:
+            raise self.over(phase)
+
+    def over(self, phase: Phase) -> DeadlineError:
+        """Make the error that says that this budget's time is over."""
+        return DeadlineError(
+            f"deadline of {describe_seconds(self.seconds)} elapsed", phase=phase, seconds=self.seconds
+        )
+
+    def take(self, count: int, phase: Phase) -> None:
+        """Count bytes received and raise `TooLargeError` beyond the limit."""
+        self.received += count
+        if self.max_bytes is not None and self.received > self.max_bytes:
+            raise TooLargeError(f"more than {self.max_bytes} bytes were received", phase=phase)
+
+    def wait(self, descriptor: int, events: int, phase: Phase) -> None:
+        """Wait until `descriptor` is ready for `events` (`READ`, `WRITE`); raises as `check` does."""
+        poller = select.poll()
+        poller.register(descriptor, events)
+        self.poll(poller, phase, descriptor)
+
+    def poll(self, poller: select.poll, phase: Phase, *wanted: int) -> list[tuple[int, int]]:
+        """Wait on a prepared poller until one of the `wanted` descriptors is ready; raises as `check` does."""
+        if self.cancel is not None:
+            poller.register(self.cancel.fileno(), READ)
+        while True:
+            self.check(phase)
+            # Rounded up: a poll that ends a fraction early would only spin.
+            ready = poller.poll(int(self.left() * 1000) + 1)
+            found = [(fd, event) for fd, event in ready if fd in wanted]
+            if found:
+                return found
+
+    def sleep(self, seconds: float, phase: Phase = "wait") -> None:
+        """Sleep for `seconds`; raises `DeadlineError` at the budget's end and `Cancelled` at once."""
+        until = self.clock() + seconds
+        poller = select.poll()
+        if self.cancel is not None:
+            poller.register(self.cancel.fileno(), READ)
+        while True:
+            self.check(phase)
+            now = self.clock()
+            if now >= until:
+                return
+            poller.poll(int((min(until, self.end) - now) * 1000) + 1)
+
+
+__all__ = ["READ", "WRITE", "Budget", "describe_seconds"]

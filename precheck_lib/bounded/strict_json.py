@@ -1,0 +1,81 @@
+"""JSON as RFC 8259 has it, and nothing that only a lenient parser lets through."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from precheck_lib.errors import AnswerError
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError("a number is too large")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("an object has the same key twice")
+    return made
+
+
+def parse(text: str | bytes) -> Any:
+    """Parse one JSON document; raises `ValueError` with a reason that quotes none of it.
+
+    Refused beside bad syntax: bytes that are not UTF-8 (a byte order mark too), NaN and Infinity, numbers beyond a
+    double, the same key twice in an object, lone surrogates, nesting or digits without end.
+    """
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("utf-8")
+        except UnicodeDecodeError:
+            raise ValueError("it is not UTF-8") from None
+    try:
+        value = json.loads(
+            text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique
+        )
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError as error:
+        # Of 5,000-digit integers Python's own message speaks of sys.set_int_max_str_digits.
+        raise ValueError("a number is too long" if "int_max_str" in str(error) else str(error)) from None
+    if "\\u" in text:
+        # Only an escape can bring a lone surrogate in; it would break later, when a report is written.
+        try:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        except (UnicodeEncodeError, RecursionError):
+            raise ValueError("a string holds half of a surrogate pair") from None
+    return value
+
+
+def parse_object(body: bytes, what: str) -> dict[str, Any]:
+    """Parse the body of an answer that has to be one JSON object; raises `AnswerError` that says `what` it was."""
+    try:
+        value = parse(body)
+    except ValueError as error:
+        raise AnswerError(f"{what} cannot be read: {error}") from None
+    if not isinstance(value, dict):
+        raise AnswerError(f"{what} is not a JSON object but {kind_of(value)}")
+    return value
+
+
+def kind_of(value: Any) -> str:
+    """Name the JSON type of a value, for messages that must not show the value."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, str):
+        return "a string"
+    return "a list" if isinstance(value, list) else "an object"

@@ -1,0 +1,71 @@
+"""Calls that cannot be interrupted (the system's resolver, a path on a dead mount), given up when their time is over."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from precheck_lib.bounded.budget import READ
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from precheck_lib.bounded.budget import Budget
+    from precheck_lib.errors import Phase
+
+T = TypeVar("T")
+
+MOST_OUTSTANDING = 8
+"""How many calls may be unanswered at a time: each holds a thread until the system answers it."""
+
+_outstanding = threading.BoundedSemaphore(MOST_OUTSTANDING)
+
+
+class _Call(Generic[T]):
+    """One call and where its answer goes; the lock keeps a late answer from writing to a reused descriptor."""
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self.function = function
+        self.lock = threading.Lock()
+        self.read, self.write = os.pipe()
+        self.abandoned = False
+        self.value: T | None = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.value = self.function()
+        except BaseException as error:  # noqa: BLE001 - handed to the caller, whatever it is
+            self.error = error
+        _outstanding.release()
+        with self.lock:
+            if not self.abandoned:
+                os.write(self.write, b"\0")
+
+    def close(self) -> None:
+        with self.lock:
+            self.abandoned = True
+            os.close(self.read)
+            os.close(self.write)
+
+
+def call_bounded(function: Callable[[], T], *, budget: Budget, phase: Phase) -> T:
+    """Call `function` in a daemon thread and return its value, or raise its error, by the end of the budget.
+
+    A call that has not answered by then keeps its thread until the system answers it; being a daemon thread it holds
+    nothing when the process ends. At most `MOST_OUTSTANDING` of them may be unanswered: beyond that the call fails as if
+    its time were over.
+    """
+    budget.check(phase)
+    if not _outstanding.acquire(blocking=False):
+        raise budget.over(phase)
+    call = _Call(function)
+    try:
+        threading.Thread(target=call.run, name=f"precheck-{phase}", daemon=True).start()
+        budget.wait(call.read, READ, phase)
+    finally:
+        call.close()
+    if call.error is not None:
+        raise call.error
+    return call.value  # type: ignore[return-value]  # T may itself be None
