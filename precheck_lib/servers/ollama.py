@@ -1,0 +1,172 @@
+"""Ollama: tags, inventory, unload and load, each shape checked (read in its source up to 0.33.0).
+
+Names are compared in one canonical form everywhere, because the server itself answers with another spelling than it was
+asked with; requests carry the name as it is configured.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from precheck_lib.bounded.strict_json import kind_of, parse, parse_object
+from precheck_lib.errors import AnswerError, DeadlineError, StatusError
+from precheck_lib.servers.http_server import Bounds, HttpServer, short
+
+if TYPE_CHECKING:
+    from precheck_lib.bounded.budget import Budget
+    from precheck_lib.bounded.http import Answer
+    from precheck_lib.bounded.journal import Journal
+
+
+class NoInventoryError(Exception):
+    """A read that is no inventory: it ran into its own bound, or the server answered 500 without a body.
+
+    Both happen while a server unloads (its lock is held until the runner has gone; before 0.32.4 a row in the middle of
+    unloading crashed the handler). It says neither that a model is there nor that it is gone.
+    """
+
+
+class InvalidInventoryError(AnswerError):
+    """The answer is no inventory at all: it can never authorise a load."""
+
+
+class TooOldError(AnswerError):
+    """The server loaded a model when it was told to unload it: it is older than 0.3.11."""
+
+
+class Tag(msgspec.Struct, frozen=True, kw_only=True):
+    """One installed model; `size` in bytes where it is given as an integer."""
+
+    name: str
+    size: int | None
+    digest: str | None
+    remote_host: str | None
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One resident model as the inventory lists it. The three numbers are as sent, of any type; `missing` names absent keys."""
+
+    name: str
+    size: Any = None
+    size_vram: Any = None
+    context_length: Any = None
+    missing: tuple[str, ...] = ()
+    digest: str | None = None
+    expires_at: str | None = None
+
+
+def canonical(name: str) -> str:
+    """Return the one spelling of a model's name: default host and `library/` dropped, `:latest` added, case folded."""
+    folded = name.strip().casefold()
+    for prefix in ("https://", "http://", "registry.ollama.ai/", "library/"):
+        folded = folded.removeprefix(prefix)
+    return folded if ":" in folded.rpartition("/")[2] else f"{folded}:latest"
+
+
+class OllamaServer:
+    """An Ollama server; `url` ends in `/api` (a trailing slash is the same)."""
+
+    def __init__(self, url: str, *, journal: Journal, bounds: Bounds) -> None:
+        self._server = HttpServer(url, journal=journal, bounds=bounds)
+
+    def tags(self, budget: Budget) -> list[Tag]:
+        """Return the installed models (`GET /tags`)."""
+        answer = self._server.ask("GET", "/tags", budget=budget)
+        rows = self._models(answer, "the list of installed models")
+        return [
+            Tag(
+                name=row["name"],
+                size=row["size"] if type(row.get("size")) is int else None,
+                digest=_text(row.get("digest")),
+                remote_host=_text(row.get("remote_host")),
+            )
+            for row in rows
+        ]
+
+    def inventory(self, budget: Budget) -> list[Row]:
+        """Return the resident models (`GET /ps`).
+
+        Raises `NoInventoryError` for what says nothing, `InvalidInventoryError` for an answer that is no inventory.
+        """
+        try:
+            answer = self._server.ask("GET", "/ps", budget=budget)
+        except DeadlineError as error:
+            raise NoInventoryError(str(error)) from error
+        if answer.status == 500 and answer.complete and not answer.body:
+            raise NoInventoryError("status 500 without a body")
+        rows = self._models(answer, "the inventory")
+        return [
+            Row(
+                name=row["name"],
+                size=row.get("size"),
+                size_vram=row.get("size_vram"),
+                context_length=row.get("context_length"),
+                missing=tuple(key for key in ("size", "size_vram", "context_length") if key not in row),
+                digest=_text(row.get("digest")),
+                expires_at=_text(row.get("expires_at")),
+            )
+            for row in rows
+        ]
+
+    def unload(self, model: str, budget: Budget, seconds: float) -> None:
+        """Ask to unload a model; the server answers before it is gone, and also where it never was loaded."""
+        answer = self._generate(model, 0, budget, seconds)
+        reason = answer.get("done_reason")
+        if answer.get("done") is True and reason == "unload":
+            return
+        if answer.get("done") is True and reason in (None, "", "load", "stop"):
+            raise TooOldError("it loaded the model when it was told to unload it: Ollama before 0.3.11")
+        raise AnswerError(f"the unload was answered with done_reason {short(reason)}, not 'unload'")
+
+    def load(self, model: str, keep_alive: str, budget: Budget, seconds: float) -> None:
+        """Ask to load a model and wait for it; closing the connection makes the server give the load up."""
+        answer = self._generate(model, keep_alive, budget, seconds)
+        if answer.get("done") is not True or answer.get("done_reason") != "load":
+            raise AnswerError(f"the load was answered with done_reason {short(answer.get('done_reason'))}, not 'load'")
+
+    def _generate(self, model: str, keep_alive: int | str, budget: Budget, seconds: float) -> dict[str, Any]:
+        request = {"model": model, "prompt": "", "stream": False, "keep_alive": keep_alive}
+        body = json.dumps(request, separators=(",", ":")).encode()
+        answer = self._server.ask("POST", "/generate", budget=budget, body=body, total=seconds)
+        if answer.status != 200:
+            raise _status_error(answer, refused_change=True)
+        value = parse_object(answer.body, "the answer")
+        if "error" in value:
+            raise AnswerError(f"the server answered with an error: {short(value['error'], 200)}")
+        return value
+
+    def _models(self, answer: Answer, what: str) -> list[dict[str, Any]]:
+        if answer.status != 200:
+            raise _status_error(answer, refused_change=False)
+        try:
+            models = parse_object(answer.body, what).get("models")
+        except AnswerError as error:
+            raise InvalidInventoryError(str(error)) from None
+        if not isinstance(models, list):
+            raise InvalidInventoryError(f"{what} has no list of `models` but {kind_of(models)}")
+        for row in models:
+            if not isinstance(row, dict):
+                raise InvalidInventoryError(f"a row of {what} is not an object but {kind_of(row)}")
+            name = row.get("name")
+            if not isinstance(name, str) or not name.strip():
+                raise InvalidInventoryError(f"a row of {what} has no usable `name`")
+        return models
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _status_error(answer: Answer, *, refused_change: bool) -> StatusError:
+    text = f"status {answer.status} instead of 200"
+    try:
+        body = parse(answer.body) if answer.body else None
+    except ValueError:
+        body = None
+        text += " (not Ollama's JSON: another program or a proxy answers)"
+    if isinstance(body, dict) and isinstance(body.get("error"), str):
+        text += f": {short(body['error'], 200)}"
+    return StatusError(text, answer.status, refused_change=refused_change)
