@@ -25,7 +25,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-Phase = Literal["resolve", "connect", "tls", "send", "head", "body", "frame", "close", "child", "folder", "wait"]
+Phase = Literal[
+    "resolve", "connect", "tls", "send", "head", "body", "frame", "close", "child", "folder", "wait"
+]
 
 
 class TalkError(Exception):

@@ -76,7 +76,11 @@ CATALOGUE: dict[str, Entry] = {
     # Commands --------------------------------------------------------------------------------------------------
     "command.missing": Entry(
         "A program that the tests run is not on PATH, or cannot be run.",
-        ("the release was never downloaded on this machine", "PATH is not set for this step", "no execute permission"),
+        (
+            "the release was never downloaded on this machine",
+            "PATH is not set for this step",
+            "no execute permission",
+        ),
         "Install the pinned release and put its folder first on PATH.",
     ),
     "command.version": Entry(
@@ -169,7 +173,11 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "http.status": Entry(
         "The server refused the request.",
-        ("wrong credentials (401, 403)", "a proxy or another program answers", "a fault inside the server (500)"),
+        (
+            "wrong credentials (401, 403)",
+            "a proxy or another program answers",
+            "a fault inside the server (500)",
+        ),
         "Look into the server's log; check the URL and the credentials.",
     ),
     "http.answer": Entry(
@@ -186,7 +194,11 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "tcp.deadline": Entry(
         "No TCP connection came about in time.",
-        ("a firewall that drops packets", "the name server of this machine does not answer", "a wrong address"),
+        (
+            "a firewall that drops packets",
+            "the name server of this machine does not answer",
+            "a wrong address",
+        ),
         "Check the address in the URL and the machine's network.",
         retryable=True,
     ),
@@ -203,7 +215,10 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "codex.account": Entry(
         "The Codex App Server has no account, and its provider needs one.",
-        ("nobody has logged in under this home", "auth.json was written after the server had started (it is read once)"),
+        (
+            "nobody has logged in under this home",
+            "auth.json was written after the server had started (it is read once)",
+        ),
         "Log in under TEST_CODEX_HOME (`codex login`) and restart the server.",
     ),
     "codex.mcp": Entry(
@@ -219,7 +234,10 @@ CATALOGUE: dict[str, Entry] = {
     # OpenCode --------------------------------------------------------------------------------------------------
     "opencode.unauthorized": Entry(
         "The OpenCode Server refuses the user name or password.",
-        ("TEST_OPENCODE_PASSWORD is not the server's OPENCODE_SERVER_PASSWORD", "the pair is not set, but it is needed"),
+        (
+            "TEST_OPENCODE_PASSWORD is not the server's OPENCODE_SERVER_PASSWORD",
+            "the pair is not set, but it is needed",
+        ),
         "Give the tests the user name and password that the server was started with.",
         "job",
     ),
@@ -257,7 +275,10 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "opencode.provider": Entry(
         "The OpenCode Server does not offer the configured Ollama models.",
-        ("the provider is disabled in a config file of its home", "it was started with another configuration"),
+        (
+            "the provider is disabled in a config file of its home",
+            "it was started with another configuration",
+        ),
         "Restart the server with the job's OPENCODE_CONFIG_CONTENT.",
     ),
     # Ollama ----------------------------------------------------------------------------------------------------
@@ -295,7 +316,11 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "ollama.removal": Entry(
         "A model was told to unload and stays resident.",
-        ("another client's requests keep it busy", "another client loads it again", "its runner hangs in the driver"),
+        (
+            "another client's requests keep it busy",
+            "another client loads it again",
+            "its runner hangs in the driver",
+        ),
         "Stop what else uses this Ollama (strict wants one of its own), then restart it.",
         retryable=True,
     ),
@@ -311,7 +336,11 @@ CATALOGUE: dict[str, Entry] = {
     # Residency -------------------------------------------------------------------------------------------------
     "residency.absent": Entry(
         "A model was loaded and is not among the resident ones.",
-        ("another model pushed it out", "its runner crashed", "the same weights are resident under another name"),
+        (
+            "another model pushed it out",
+            "its runner crashed",
+            "the same weights are resident under another name",
+        ),
         "Stop what else uses this Ollama; see which tag holds the same weights.",
         retryable=True,
     ),
@@ -470,7 +499,9 @@ class NotReadyError(Exception):
     fault for anything in transport (CONTRACT H4); it counts only in specs that ask for those codes.
     """
 
-    def __init__(self, findings: list[Finding], *, word: Literal["failed", "error"] = "failed", curl: int = 1) -> None:
+    def __init__(
+        self, findings: list[Finding], *, word: Literal["failed", "error"] = "failed", curl: int = 1
+    ) -> None:
         super().__init__("; ".join(finding.message for finding in findings))
         self.findings = findings
         self.word: Literal["failed", "error"] = word

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 READ = select.POLLIN
 WRITE = select.POLLOUT
-_ERRORS = select.POLLERR | select.POLLHUP | select.POLLNVAL
+
+_SLICE_SECONDS = 0.25
+"""The longest single wait: a parent's end may be moved forward (by a signal) while a child of it waits."""
 
 
 def describe_seconds(seconds: float) -> str:
@@ -27,11 +29,12 @@ def describe_seconds(seconds: float) -> str:
 class Budget:
     """What one piece of work may use: `seconds` from now and `max_bytes` received, cut by its parent's.
 
-    `end` is absolute on `clock` (seconds, monotonic): nothing that happens later moves it away. A child's time ends no
-    later than its parent's; its bytes are its own. `cancel` ends every wait early with `Cancelled`.
+    `end` is absolute on `clock` (seconds, monotonic): nothing that happens later moves it away, and only `cut` brings it
+    nearer. A child's time ends no later than its parent's; its bytes are its own. `cancel` ends every wait early with
+    `Cancelled`.
     """
 
-    __slots__ = ("cancel", "clock", "end", "max_bytes", "received", "seconds", "started")
+    __slots__ = ("_end", "_parent", "cancel", "clock", "max_bytes", "received", "seconds", "started")
 
     def __init__(
         self,
@@ -44,7 +47,8 @@ class Budget:
         self.clock = clock
         self.started = clock()
         self.seconds = max(0.0, seconds)
-        self.end = self.started + self.seconds
+        self._end = self.started + self.seconds
+        self._parent: Budget | None = None
         self.max_bytes = max_bytes
         self.received = 0
         self.cancel = cancel
@@ -52,14 +56,23 @@ class Budget:
     def child(self, seconds: float | None = None, *, max_bytes: int | None = None) -> Budget:
         """Make a budget of `seconds` (all that is left where it is `None`) that ends no later than this one."""
         left = self.left()
-        part = Budget(
+        part = type(self)(
             left if seconds is None else min(seconds, left),
             max_bytes=max_bytes,
             cancel=self.cancel,
             clock=self.clock,
         )
-        part.end = min(part.end, self.end)
+        part._parent = self  # noqa: SLF001 - its own class
         return part
+
+    @property
+    def end(self) -> float:
+        """When it is over, on `clock`."""
+        return self._end if self._parent is None else min(self._end, self._parent.end)
+
+    def cut(self, seconds: float) -> None:
+        """Let it end `seconds` from now, where that is sooner; for all that have it as parent too."""
+        self._end = min(self._end, self.clock() + max(0.0, seconds))
 
     def left(self) -> float:
         """Return the seconds left, never less than 0."""
@@ -101,7 +114,7 @@ class Budget:
         while True:
             self.check(phase)
             # Rounded up: a poll that ends a fraction early would only spin.
-            ready = poller.poll(int(self.left() * 1000) + 1)
+            ready = poller.poll(int(min(self.left(), _SLICE_SECONDS) * 1000) + 1)
             found = [(fd, event) for fd, event in ready if fd in wanted]
             if found:
                 return found
@@ -117,7 +130,7 @@ class Budget:
             now = self.clock()
             if now >= until:
                 return
-            poller.poll(int((min(until, self.end) - now) * 1000) + 1)
+            poller.poll(int(min(until - now, self.end - now, _SLICE_SECONDS) * 1000) + 1)
 
 
 __all__ = ["READ", "WRITE", "Budget", "describe_seconds"]

@@ -50,9 +50,7 @@ def resolve(host: str, port: int, budget: Budget) -> list[Address]:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ResolveError(f"the name {host!r} could not be resolved: {reason}", phase="resolve") from error
     addresses: list[Address] = [
-        (family, address)
-        for family, _, _, _, address in found
-        if family in (socket.AF_INET, socket.AF_INET6)
+        (family, address) for family, _, _, _, address in found if family in (socket.AF_INET, socket.AF_INET6)
     ]
     if not addresses:
         raise ResolveError(f"the name {host!r} has no address", phase="resolve")

@@ -101,7 +101,9 @@ class CodexSession:
     def account(self) -> Account:
         """Learn whether there is an account. A wrong key counts as one: the server validates nothing."""
         result = self._call("account/read", {"refreshToken": False})
-        return Account(present=isinstance(result.get("account"), dict), required=result.get("requiresOpenaiAuth"))
+        return Account(
+            present=isinstance(result.get("account"), dict), required=result.get("requiresOpenaiAuth")
+        )
 
     def mcp_servers(self) -> int:
         """Return how many MCP servers are configured (disabled ones count), starting none where the server lets us.

@@ -58,14 +58,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: str | None = None
 
 
-def canonical(name: str) -> str:
-    """Return the one spelling of a model's name: default host and `library/` dropped, `:latest` added, case folded."""
-    folded = name.strip().casefold()
-    for prefix in ("https://", "http://", "registry.ollama.ai/", "library/"):
-        folded = folded.removeprefix(prefix)
-    return folded if ":" in folded.rpartition("/")[2] else f"{folded}:latest"
-
-
 class OllamaServer:
     """An Ollama server; `url` ends in `/api` (a trailing slash is the same)."""
 
@@ -125,7 +117,9 @@ class OllamaServer:
         """Ask to load a model and wait for it; closing the connection makes the server give the load up."""
         answer = self._generate(model, keep_alive, budget, seconds)
         if answer.get("done") is not True or answer.get("done_reason") != "load":
-            raise AnswerError(f"the load was answered with done_reason {short(answer.get('done_reason'))}, not 'load'")
+            raise AnswerError(
+                f"the load was answered with done_reason {short(answer.get('done_reason'))}, not 'load'"
+            )
 
     def _generate(self, model: str, keep_alive: int | str, budget: Budget, seconds: float) -> dict[str, Any]:
         request = {"model": model, "prompt": "", "stream": False, "keep_alive": keep_alive}

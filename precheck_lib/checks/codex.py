@@ -1,0 +1,132 @@
+"""`codex`: a Codex App Server is the pinned one, has an account, the right home and no MCP servers."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from precheck_lib.checks.kind import Context, Deed, Kind, Options
+from precheck_lib.errors import AnswerError, StatusError, TalkError
+from precheck_lib.findings import not_ready, not_ready_for
+from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
+from precheck_lib.units import Seconds
+
+if TYPE_CHECKING:
+    from precheck_lib.servers.codex import CodexSession
+
+SUBJECT = "Codex App Server"
+
+
+class CodexOptions(Options):
+    """`url` (ws or wss) is asked in one exchange within the check's budget, connected to within `connect`.
+
+    `version` is the pinned version; `home` the folder it has to use; `account` wants one where the provider needs it;
+    `mcp_servers: false` wants none configured. `client` is the name that precheck gives itself: any other than
+    `codex_app_server_daemon` becomes the server's originator for every later client until it restarts.
+    """
+
+    url: str
+    version: str | None = None
+    home: str | None = None
+    account: bool = True
+    mcp_servers: bool = False
+    client: str = "codex_app_server_daemon"
+    connect: Seconds = Seconds(2)
+
+
+def run(options: CodexOptions, context: Context) -> list[Finding]:
+    """Ask `initialize`, `account/read` and `mcpServerStatus/list`, each answer judged before the next question."""
+    from precheck_lib.servers.codex import CodexSession
+
+    url = context.text(options.url)
+    try:
+        with CodexSession(
+            url,
+            budget=context.budget,
+            journal=context.journal,
+            connect_seconds=options.connect,
+            client=options.client,
+        ) as session:
+            _judge(options, context, session)
+    except TalkError as error:
+        right_kind = isinstance(error, AnswerError) and not isinstance(error, StatusError)
+        raise not_ready_for(error, SUBJECT, code="codex.answer" if right_kind else None) from error
+    return []
+
+
+def _judge(options: CodexOptions, context: Context, session: CodexSession) -> None:
+    from precheck_lib.servers.http_server import short
+
+    identity = session.initialize()
+    if options.version is not None:
+        pinned = context.text(options.version)
+        if identity.version != pinned:
+            found = identity.version or f"not told in its user agent {short(identity.user_agent)}"
+            raise not_ready(
+                "codex.version",
+                f"the running {SUBJECT} is {found}, pinned is {pinned}",
+                evidence="the server is off, not the command on PATH",
+            )
+    home = context.text(options.home) if options.home is not None else None
+    if home is not None and not _same_folder(identity.home, home, context):
+        raise not_ready(
+            "codex.home", f"{SUBJECT} uses the home {short(identity.home, 200)}, not {short(home, 200)}"
+        )
+    account = session.account()
+    if options.account and not account.present and account.required is not False:
+        raise not_ready(
+            "codex.account",
+            f"{SUBJECT} has no account, and requiresOpenaiAuth is {short(account.required)}",
+            evidence=_auth_file(home, context) if home is not None else "",
+        )
+    if options.mcp_servers:
+        return
+    try:
+        count = session.mcp_servers()
+    except TimeoutError:
+        raise not_ready(
+            "codex.mcp",
+            f"{SUBJECT} has MCP servers configured: it did not list them in time, so it is starting them",
+        ) from None
+    if count:
+        raise not_ready(
+            "codex.mcp", f"{SUBJECT} has {count} MCP server{'s' if count > 1 else ''} configured, not 0"
+        )
+
+
+def _same_folder(one: str, other: str, context: Context) -> bool:
+    from precheck_lib.bounded.thread import call_bounded
+
+    if one == other:
+        return True
+    # Following links may touch a dead mount.
+    return call_bounded(
+        lambda: os.path.realpath(one) == os.path.realpath(other), budget=context.budget, phase="folder"
+    )
+
+
+def _auth_file(home: str, context: Context) -> str:
+    from precheck_lib.bounded.thread import call_bounded
+
+    def look() -> str:
+        file = os.path.join(home, "auth.json")
+        if not os.path.exists(file):
+            return "there is no auth.json in that home (seen from this user)"
+        if not os.access(file, os.R_OK):
+            return "auth.json in that home is not readable for this user"
+        return "auth.json is there: the server reads it only when it starts"
+
+    return call_bounded(look, budget=context.budget, phase="folder")
+
+
+def plan(options: CodexOptions) -> list[Deed]:
+    """Say what would be done."""
+    asked = ["initialize"]
+    if options.account:
+        asked.append("account/read")
+    if not options.mcp_servers:
+        asked.append("mcpServerStatus/list far beyond its end, which starts none")
+    return [Deed(f"WebSocket {options.url}: {', '.join(asked)}")]
+
+
+KIND = Kind(name="codex", options=CodexOptions, run=run, plan=plan, imports=("precheck_lib.servers.codex",))

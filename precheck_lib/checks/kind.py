@@ -1,0 +1,103 @@
+"""What every kind of check has, and what a check is given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from precheck_lib.errors import AnswerError
+from precheck_lib.findings import not_ready
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from precheck_lib.bounded.budget import Budget
+    from precheck_lib.bounded.journal import Journal
+    from precheck_lib.findings import NotReadyError
+    from precheck_lib.outcome import CycleRecord, Finding
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Options of a kind. Text in them may hold `${...}`; it is expanded when the check runs."""
+
+
+class Deed(msgspec.Struct, frozen=True):
+    """One line of a plan: what would be done, and whether it changes a server's state."""
+
+    text: str
+    changes: bool = False
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of check.
+
+    `seconds` is the time it may take with these options; `reserve` what a run has to keep back for its cleanup; both
+    get the number of models where it is known. `changes` says that it alters a server's state: it runs only after every
+    check that only reads has passed. `imports` are the heavy modules it will need, to be loaded while a child runs.
+    """
+
+    name: str
+    options: type[Options]
+    run: Callable[[Any, Context], list[Finding]]
+    plan: Callable[[Any], list[Deed]]
+    seconds: Callable[[Any, int], float] = lambda _, __: 10.0
+    reserve: Callable[[Any, int], float] = lambda _, __: 0.0
+    models: Callable[[Any], Any] = lambda _: None
+    changes: bool = False
+    imports: tuple[str, ...] = ()
+
+
+class Context:
+    """What a check is given: its environment, its budget, and where to leave what the engine needs.
+
+    `expand` replaces `${...}` in text and whole values. `known` holds what earlier checks of the run have learned.
+    `meanwhile` is work for a time of only waiting. `cleanups` are called, last first, when the run does not pass: each gets
+    a budget and returns the lines that belong on stderr.
+    """
+
+    def __init__(
+        self,
+        *,
+        env: Mapping[str, str],
+        budget: Budget,
+        journal: Journal,
+        expand: Callable[[Any], Any],
+        exit_code: Callable[[NotReadyError], int],
+    ) -> None:
+        self.env = env
+        self.budget = budget
+        self.journal = journal
+        self.expand = expand
+        self.exit_code = exit_code
+        self.known: dict[str, Any] = {}
+        self.cycles: list[CycleRecord] = []
+        self.cleanups: list[Callable[[Budget], list[str]]] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def text(self, value: str) -> str:
+        """Expand an option that has to be text."""
+        expanded = self.expand(value)
+        if not isinstance(expanded, str):
+            raise AnswerError(f"{value} is not text")
+        return expanded
+
+
+def ollama_models(value: Any) -> dict[str, str]:
+    """Return the Ollama name of each configured model by its key (CONTRACT G0).
+
+    `value` is a list of names, or an OpenCode configuration's `models`: an object whose entries may have an `id`.
+    """
+    if isinstance(value, list) and value and all(isinstance(name, str) and name.strip() for name in value):
+        return {name: name for name in value}
+    if not isinstance(value, dict) or not value:
+        raise not_ready(
+            "ollama.models", "the configured models are neither a list of names nor an object of them"
+        )
+    names = {}
+    for key, entry in value.items():
+        name = entry.get("id", key) if isinstance(entry, dict) else key
+        if not isinstance(name, str) or not name.strip():
+            raise not_ready("ollama.models", f"the id of the configured model {key!r} is not a name")
+        names[key] = name
+    return names

@@ -1,0 +1,60 @@
+"""`tcp`: a server takes a TCP connection."""
+
+from __future__ import annotations
+
+from precheck_lib.checks.kind import Context, Deed, Kind, Options
+from precheck_lib.errors import DeadlineError, TransportError
+from precheck_lib.findings import not_ready
+from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
+
+_PORTS = {"ws": 80, "http": 80, "wss": 443, "https": 443}
+
+
+class TcpOptions(Options):
+    """`url`: whose host and port are connected to; the check's `budget` covers name resolution too."""
+
+    url: str
+
+
+def run(options: TcpOptions, context: Context) -> list[Finding]:
+    """Connect and close in an orderly way (FIN, not RST)."""
+    from urllib.parse import urlsplit
+
+    from precheck_lib.bounded import net
+
+    parts = urlsplit(context.text(options.url))
+    host = parts.hostname or ""
+    port = parts.port or _PORTS.get(parts.scheme, 0)
+    try:
+        sock = net.connect(host, port, context.budget)
+    except DeadlineError as error:
+        raise not_ready(
+            "tcp.deadline",
+            f"TCP readiness deadline elapsed: {host} port {port} within {context.budget.seconds:g} s",
+            evidence="the name was not resolved"
+            if error.phase == "resolve"
+            else "nothing answered the connection",
+            word="error",
+            curl=error.curl,
+        ) from error
+    except TransportError as error:
+        raise not_ready(
+            "tcp.failed", f"TCP readiness connection failed: {error}", word="error", curl=error.curl
+        ) from error
+    net.close_orderly(sock)
+    return []
+
+
+def plan(options: TcpOptions) -> list[Deed]:
+    """Say what would be done."""
+    return [Deed(f"connect to the host and port of {options.url}, and close")]
+
+
+KIND = Kind(
+    name="tcp",
+    options=TcpOptions,
+    run=run,
+    plan=plan,
+    seconds=lambda _, __: 2.0,
+    imports=("precheck_lib.bounded.net",),
+)

@@ -1,0 +1,84 @@
+"""Signals as values. Imported before anything heavy, so that none is missed while the rest is imported.
+
+The first signal asks the run to stop: it cleans up and writes its reports. A second one ends the cleanup too. Once the
+reports are being written the verdict is final and a first signal changes nothing; a second one, or one that finds the
+process stuck, ends it within a second by the last resort below.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from precheck_lib.bounded.cancel import Cancel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+LAST_RESORT_SECONDS = 0.8
+"""How long after a second signal the process may go on before it is ended whatever it does."""
+
+
+class Interrupts:
+    """What the signals of this process have asked for: `stop` the run, `abandon` its cleanup.
+
+    `may_hold_models` is kept right by the engine; the last resort says then that residency is unconfirmed.
+    """
+
+    def __init__(self) -> None:
+        self.stop = Cancel()
+        self.abandon = Cancel()
+        self.final = False
+        self.may_hold_models = False
+        self.stopped_at: float | None = None
+        self._on_stop: Callable[[float], None] | None = None
+        self._before: dict[int, signal.Handlers | object] = {}
+
+    def install(self) -> None:
+        """Handle the signals that are not ignored (under nohup one stays ignored)."""
+        for number in SIGNALS:
+            before = signal.getsignal(number)
+            if before is not signal.SIG_IGN:
+                self._before[number] = before
+                signal.signal(number, self._handle)
+        # Ignored, it would make the kernel reap our children unseen, and every exit status would read as 0.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+    def on_stop(self, call: Callable[[float], None]) -> None:
+        """Have `call` called at the first signal with the seconds since it; at once where it has come already."""
+        self._on_stop = call
+        if self.stopped_at is not None:
+            call(time.monotonic() - self.stopped_at)
+
+    def restore(self) -> None:
+        """Put the handlers back that were there before."""
+        for number, before in self._before.items():
+            signal.signal(number, before)  # type: ignore[arg-type]
+        self._before.clear()
+        self.stop.close()
+        self.abandon.close()
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if not self.stop.is_set:
+            if not self.final:
+                self.stopped_at = time.monotonic()
+                self.stop.set(number)
+                if self._on_stop is not None:
+                    self._on_stop(0.0)
+            return
+        if not self.abandon.is_set:
+            self.abandon.set(number)
+            signal.signal(signal.SIGALRM, self._last_resort)
+            signal.setitimer(signal.ITIMER_REAL, LAST_RESORT_SECONDS)
+
+    def _last_resort(self, _number: int, _frame: FrameType | None) -> None:
+        if self.may_hold_models:
+            os.write(2, b"precheck: ended by a second signal; native residency remains unconfirmed\n")
+        sys.stdout = sys.stderr = None  # type: ignore[assignment]  # nothing may be flushed any more
+        os._exit(128 + (self.stop.signum or 0))

@@ -1,0 +1,273 @@
+"""The cycle on a server: one model after the other, never two requests in flight, every step with its own bound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from precheck_lib.bounded.budget import describe_seconds
+from precheck_lib.errors import AnswerError, DeadlineError, StatusError, TalkError
+from precheck_lib.findings import NotReadyError, not_ready, not_ready_for
+from precheck_lib.outcome import CycleRecord
+from precheck_lib.residency.judge import judge, listed
+from precheck_lib.residency.machine import Cycle, Event, State
+from precheck_lib.servers.ollama import NoInventoryError, TooOldError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from precheck_lib.bounded.budget import Budget
+    from precheck_lib.servers.ollama import Row
+
+REMOVAL_OVER = "Ollama residency removal deadline elapsed"
+
+
+class ModelServer(Protocol):
+    """What a cycle needs of a server; `servers.ollama.OllamaServer` is one, tests bring their own."""
+
+    def unload(self, model: str, budget: Budget, seconds: float) -> None:
+        """Ask to unload; returns when the server has accepted."""
+
+    def inventory(self, budget: Budget) -> list[Row]:
+        """Read what is resident; raises `NoInventoryError` where the read says nothing."""
+
+    def load(self, model: str, keep_alive: str, budget: Budget, seconds: float) -> None:
+        """Load and wait until it is done."""
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """The numbers of a cycle, in seconds and tokens (CONTRACT G and H1 say what strict has)."""
+
+    unload: float = 30.0
+    removal: float = 30.0
+    load: float = 360.0
+    settle: float = 2.0
+    hold: float = 1.0
+    keep_alive: str = "10m"
+    context_length: int | None = 65536
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """One model to cycle: its name as configured, whether it stays, and whether it is `small` (no settling, G8)."""
+
+    name: str
+    stays: bool
+    small: bool = False
+    digest: str | None = None
+
+
+class Loaded(msgspec.Struct):
+    """A model that this run has tried to load and not yet proven absent again; `answered`: the load had an answer."""
+
+    name: str
+    answered: bool = False
+
+
+class Residency:
+    """Cycles models on `server`.
+
+    `loaded` is what a failure has to undo, in the order of loading: a model enters it with the load attempt and leaves
+    it when it is proven absent. `records` tells each cycle's times and row.
+    """
+
+    def __init__(self, server: ModelServer, rules: Rules, records: list[CycleRecord]) -> None:
+        self.server = server
+        self.rules = rules
+        self.records = records
+        self.loaded: list[Loaded] = []
+
+    def run(self, models: Sequence[Model], budget: Budget) -> None:
+        """Cycle each model in order, then read once more that all that stay are right together.
+
+        Raises `NotReadyError` for the first failure; what is in `loaded` is then for `cleanup` to undo.
+        """
+        for model in models:
+            self._cycle(model, budget)
+        staying = [model for model in models if model.stays]
+        if not staying:
+            return
+        if not models[-1].small:
+            # An unload that was queued before the load may still be carried out now (Ollama's scheduler).
+            self._in_time(lambda: budget.sleep(self.rules.hold), budget, "waiting after the last load")
+        rows = self._read(budget, staying[-1].name)
+        for model in staying:
+            try:
+                judge(rows, model.name, context_length=self.rules.context_length, digest=model.digest)
+            except NotReadyError as error:
+                first = error.findings[0]
+                raise not_ready(
+                    "residency.evicted",
+                    f"{model.name} was resident and is not right any more: {first.message}",
+                    evidence=first.evidence,
+                ) from None
+
+    def _cycle(self, model: Model, budget: Budget) -> None:
+        record = CycleRecord(model=model.name)
+        self.records.append(record)
+        cycle = Cycle()
+        try:
+            while cycle.state not in (State.RESIDENT, State.GONE):
+                self._step(cycle, model, record, budget)
+            if not model.stays:
+                cycle.advance(Event.DISMISSED)
+                while cycle.state is not State.GONE:
+                    self._step(cycle, model, record, budget)
+        except BaseException:
+            cycle.fail()
+            raise
+
+    def _step(self, cycle: Cycle, model: Model, record: CycleRecord, budget: Budget) -> None:
+        if cycle.state in (State.UNLOADING, State.RETIRING):
+            started = budget.clock()
+            self._unload(model.name, budget)
+            if cycle.state is State.UNLOADING:
+                record.unload_s = round(budget.clock() - started, 3)
+            cycle.advance(Event.ACCEPTED)
+        elif cycle.state in (State.LEAVING, State.DEPARTING):
+            started = budget.clock()
+            self._leave(cycle, model, record, budget)
+            if cycle.state is State.SETTLING:
+                record.absent_s = round(budget.clock() - started, 3)
+            self.loaded = [entry for entry in self.loaded if entry.name != model.name]
+        elif cycle.state is State.SETTLING:
+            if not model.small:
+                # Absence is the runner's exit, not free memory: a load at once may be sized against the old figure.
+                self._in_time(lambda: budget.sleep(self.rules.settle), budget, "waiting before the load")
+            cycle.advance(Event.SETTLED)
+        elif cycle.state is State.LOADING:
+            started = budget.clock()
+            try:
+                self._load(model.name, budget)
+            finally:
+                record.load_s = round(budget.clock() - started, 3)
+            cycle.advance(Event.ACCEPTED)
+        elif cycle.state is State.JUDGING:
+            rows = self._read(budget, model.name)
+            record.reads += 1
+            for row in listed(rows, model.name)[:1]:
+                record.size, record.size_vram, record.context_length = (
+                    value if type(value) is int else None
+                    for value in (row.size, row.size_vram, row.context_length)
+                )
+            judge(rows, model.name, context_length=self.rules.context_length, digest=model.digest)
+            cycle.advance(Event.RIGHT)
+
+    def _unload(self, name: str, budget: Budget) -> None:
+        try:
+            self.server.unload(name, budget, self.rules.unload)
+        except TooOldError as error:
+            raise not_ready("ollama.too-old", f"the unload of {name}: {error}") from error
+        except TalkError as error:
+            raise failure(error, f"the unload of {name}", budget, code="ollama.unload") from error
+
+    def _leave(self, cycle: Cycle, model: Model, record: CycleRecord, budget: Budget) -> None:
+        last: list[Row] = []
+
+        def look(rows: list[Row] | None) -> bool:
+            record.reads += 1
+            nonlocal last
+            if rows is None:
+                cycle.advance(Event.UNREADABLE)
+                return False
+            last = listed(rows, model.name)
+            cycle.advance(Event.LISTED if last else Event.ABSENT)
+            return not last
+
+        watch(self.server, model.name, self.rules.removal, budget, look, lambda: _why_it_stays(last))
+
+    def _load(self, name: str, budget: Budget) -> None:
+        self._in_time(lambda: budget.check("wait"), budget, f"the cycle of {name}, before its load")
+        entry = Loaded(name)
+        self.loaded.append(entry)
+        try:
+            self.server.load(name, self.rules.keep_alive, budget, self.rules.load)
+        except AnswerError as error:
+            entry.answered = True
+            raise failure(error, f"the load of {name}", budget, code="ollama.load") from error
+        except TalkError as error:
+            raise failure(error, f"the load of {name}", budget) from error
+        entry.answered = True
+
+    def _read(self, budget: Budget, name: str) -> list[Row]:
+        try:
+            return self.server.inventory(budget)
+        except NoInventoryError as error:
+            cause = error.__cause__
+            if isinstance(cause, TalkError):
+                raise failure(cause, f"the inventory after the load of {name}", budget) from error
+            broken = StatusError(str(error), 500)
+            raise not_ready_for(broken, f"the inventory after the load of {name}") from error
+        except TalkError as error:
+            raise failure(
+                error, f"the inventory after the load of {name}", budget, code=inventory_code(error)
+            ) from error
+
+    @staticmethod
+    def _in_time(wait: Callable[[], None], budget: Budget, what: str) -> None:
+        try:
+            wait()
+        except DeadlineError as error:
+            raise failure(error, what, budget) from error
+
+
+def watch(
+    server: ModelServer,
+    name: str,
+    seconds: float,
+    budget: Budget,
+    look: Callable[[list[Row] | None], bool],
+    why: Callable[[], str] = lambda: "",
+) -> None:
+    """Read the inventory until `look` is content with it (`None`: it was unreadable), for at most `seconds`.
+
+    Every 50 ms for the first 2 s, then every 250 ms. Raises `NotReadyError`: the removal deadline (a requirement that is
+    not met, 28), an answer that is no inventory, a status, a broken connection.
+    """
+    part = budget.child(seconds)
+    over = False
+    while not over:
+        rows: list[Row] | None = None
+        try:
+            rows = server.inventory(part)
+        except NoInventoryError:
+            pass
+        except TalkError as error:
+            subject = f"the inventory while {name} was unloaded"
+            raise failure(error, subject, budget, code=inventory_code(error)) from error
+        if look(rows):
+            return
+        try:
+            part.sleep(0.05 if part.elapsed() < 2 else 0.25)
+        except DeadlineError as error:
+            if budget.left() <= 0:
+                raise failure(error, f"waiting for {name} to leave", budget) from error
+            over = True
+    raise not_ready(
+        "ollama.removal",
+        f"{REMOVAL_OVER}: {name} is still resident {describe_seconds(seconds)} after its unload",
+        evidence=why(),
+        curl=28,
+    )
+
+
+def inventory_code(error: TalkError) -> str | None:
+    """Name an answer that is no inventory; a status or a broken connection is named by what it is."""
+    return (
+        "ollama.inventory" if isinstance(error, AnswerError) and not isinstance(error, StatusError) else None
+    )
+
+
+def failure(error: TalkError, subject: str, budget: Budget, *, code: str | None = None) -> NotReadyError:
+    """Turn a failed talk into the end of the check; where the run's own time is over, that is what is said."""
+    if isinstance(error, DeadlineError) and budget.left() <= 0:
+        return not_ready(
+            "run.budget", f"the run's budget ended during {subject}: {error}", word="error", curl=error.curl
+        )
+    return not_ready_for(error, subject, code=None if isinstance(error, DeadlineError) else code)
+
+
+def _why_it_stays(rows: Sequence[Row]) -> str:
+    if not rows or rows[0].expires_at is None:
+        return "no readable inventory in that time" if not rows else ""
+    return f"its row expires at {rows[0].expires_at}: in the past it is busy, in the future another client holds it"

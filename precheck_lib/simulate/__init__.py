@@ -1,0 +1,32 @@
+"""Stand-ins of the Codex, OpenCode and Ollama servers with their recorded manners and named faults."""
+
+from __future__ import annotations
+
+from precheck_lib.simulate.codex import Call, CodexStandIn
+from precheck_lib.simulate.commands import Command, write_commands
+from precheck_lib.simulate.faults import FAULTS, INVALID_INVENTORIES, Fault, fault_named
+from precheck_lib.simulate.loopback import ConnectionSeen, Seen
+from precheck_lib.simulate.ollama import OllamaStandIn
+from precheck_lib.simulate.ollama_models import Model
+from precheck_lib.simulate.opencode import OpenCodeStandIn
+from precheck_lib.simulate.stage import DEFAULT_MODELS, Stage, strict_config, strict_environment
+
+__all__ = [
+    "DEFAULT_MODELS",
+    "FAULTS",
+    "INVALID_INVENTORIES",
+    "Call",
+    "CodexStandIn",
+    "Command",
+    "ConnectionSeen",
+    "Fault",
+    "Model",
+    "OllamaStandIn",
+    "OpenCodeStandIn",
+    "Seen",
+    "Stage",
+    "fault_named",
+    "strict_config",
+    "strict_environment",
+    "write_commands",
+]

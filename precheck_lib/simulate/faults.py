@@ -1,0 +1,294 @@
+"""The catalogue of named faults: what each stand-in can be told to do wrong, and where."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Server = Literal["codex", "opencode", "ollama"]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One named fault of one server: `where` is the step it acts in, `options` its parameters with defaults.
+
+    Every fault that acts on a message has `skip` (let so many pass first) and `times` (then act so often,
+    `None`: always). `at` picks the step: an OpenCode path, or one of `tags`, `ps`, `load`, `unload`,
+    `version` for Ollama; `None` is every step. Times are in seconds.
+    """
+
+    name: str
+    server: Server
+    description: str
+    where: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+_COUNTED: dict[str, Any] = {"skip": 0, "times": None}
+_STEP: dict[str, Any] = {"at": None, **_COUNTED}
+_MODEL: dict[str, Any] = {"model": None}
+_READS: dict[str, Any] = {"after": "unload", **_COUNTED}
+
+
+def _http(server: Server) -> tuple[Fault, ...]:
+    """Give the faults of any HTTP server."""
+    rows: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+        ("refuse", "The port is bound and nobody listens on it.", "connect", {}),
+        ("silence", "The request is read and never answered.", "every answer", _STEP),
+        ("drip", "The right answer comes one byte at a time.", "every answer", {**_STEP, "every": 1.0}),
+        ("empty-reply", "The connection is closed in order without an answer.", "every answer", _STEP),
+        ("reset", "The connection is reset without an answer.", "every answer", _STEP),
+        ("cut-short", "The body ends before its Content-Length.", "every answer", _STEP),
+        ("huge", "The body is a JSON object of more than 2 MiB.", "every answer", {**_STEP, "size": 3 << 20}),
+        (
+            "not-json",
+            "The body says application/json and is none.",
+            "every answer",
+            {**_STEP, "body": "{not json"},
+        ),
+        ("redirect", "A 302 points somewhere else.", "every answer", {**_STEP, "location": "/elsewhere"}),
+        (
+            "status",
+            "The answer is an HTTP error as a proxy or a broken server gives it.",
+            "every answer",
+            {**_STEP, "status": 503, "type": "text/html", "body": "<p><b>Connection failed.</b></p>"},
+        ),
+    )
+    return tuple(Fault(name, server, text, where, options) for name, text, where, options in rows)
+
+
+def _of(server: Server, *rows: tuple[str, str, str, dict[str, Any]]) -> tuple[Fault, ...]:
+    return tuple(Fault(name, server, text, where, options) for name, text, where, options in rows)
+
+
+_CODEX = _of(
+    "codex",
+    ("refuse", "The port is bound and nobody listens on it.", "connect", {}),
+    ("accept-and-silence", "Connections are accepted and nothing is ever said.", "connect", {}),
+    ("handshake-drip", "The 101 answer comes one byte at a time.", "handshake", {"every": 1.0}),
+    ("handshake-403", "The upgrade is refused with 403 whatever its headers.", "handshake", {}),
+    ("handshake-bad-accept", "The 101 answer has a wrong Sec-WebSocket-Accept.", "handshake", {}),
+    ("handshake-200", "A web page answers in place of the upgrade.", "handshake", {}),
+    ("wrong-version", "The user agent names another release.", "initialize", {"version": "0.170.2"}),
+    ("foreign-home", "The server works in another home.", "initialize", {"home": "/srv/other/codex-home"}),
+    ("no-account", "No account is there though one is required.", "account/read", {}),
+    ("mcp-configured", "MCP servers are configured.", "mcpServerStatus/list", {"names": ("alpha", "off")}),
+    ("mcp-hangs", "The MCP list is never answered.", "mcpServerStatus/list", {}),
+    (
+        "frame-drip",
+        "An answer's frame comes one byte at a time.",
+        "account/read",
+        {"every": 1.0, "at": "account/read"},
+    ),
+    (
+        "frame-huge",
+        "An answer is a frame of more than 2 MiB.",
+        "account/read",
+        {"at": "account/read", "size": 3 << 20},
+    ),
+    ("frame-not-json", "An answer's frame is not JSON.", "account/read", {"at": "account/read"}),
+    (
+        "ping-flood",
+        "The server pings without end and answers nothing.",
+        "after the handshake",
+        {"every": 0.02},
+    ),
+    ("notification-flood", "Notifications come without end and no answer.", "account/read", {"every": 0.02}),
+    ("never-answers-initialize", "initialize gets no answer.", "initialize", {}),
+    ("never-answers-account", "account/read gets no answer.", "account/read", {}),
+    (
+        "closes-mid-exchange",
+        "TCP is dropped without a close frame.",
+        "account/read",
+        {"at": "account/read", "reset": False},
+    ),
+    (
+        "out-of-order",
+        "Answers change places; notifications, a server's request, a stranger's answer come between.",
+        "account/read",
+        {"pause": 0.05},
+    ),
+    (
+        "error-answer",
+        "A call is answered with an error.",
+        "account/read",
+        {
+            "at": "account/read",
+            "message": "plan type is required for chatgpt authentication",
+            "code": -32600,
+            **_COUNTED,
+        },
+    ),
+)
+
+_OPENCODE = (
+    *_http("opencode"),
+    *_of(
+        "opencode",
+        ("unhealthy", "The server says that it is not healthy.", "/global/health", {}),
+        ("wrong-version", "The server is another release.", "/global/health", {"version": "1.18.20"}),
+        ("html-200", "The web page answers for every path.", "every answer", _STEP),
+        ("unauthorized", "Every request is 401 whatever its credentials.", "every answer", _STEP),
+        ("subagents-on", "Background subagents are on.", "/experimental/capabilities", {}),
+        (
+            "config-400",
+            "The configuration is refused, and the message echoes it with its keys.",
+            "capabilities, config and providers",
+            {"kind": "ConfigInvalidError"},
+        ),
+        ("config-other-model", "Another model is configured.", "/config", {"model": "ollama/other:1b"}),
+        ("config-missing-model", "A configured model is not there.", "/config, /config/providers", _MODEL),
+        (
+            "config-leaf-differs",
+            "One value under provider.ollama differs.",
+            "/config",
+            {"path": ("options", "baseURL"), "value": "http://127.0.0.1:9/v1"},
+        ),
+        ("provider-not-connected", "ollama is not among the providers.", "/config/providers", {}),
+        ("provider-missing-model", "ollama does not offer a configured model.", "/config/providers", _MODEL),
+    ),
+)
+
+_OLLAMA = (
+    *_http("ollama"),
+    *_of(
+        "ollama",
+        ("not-pulled", "A model is not on the disk.", "tags, unload, load", _MODEL),
+        ("cloud-model", "A model is a stub of a remote one.", "tags, unload, load", _MODEL),
+        ("unload-500", "An unload fails.", "unload", {**_MODEL, **_COUNTED}),
+        ("unload-404", "An unload is told that there is no such model.", "unload", {**_MODEL, **_COUNTED}),
+        ("never-leaves", "A resident model stays listed after its unload.", "ps after unload", _MODEL),
+        ("leaves-slowly", "A resident model stays a while.", "ps after unload", {**_MODEL, "seconds": 1.0}),
+        ("ps-500-empty", "The first reads are 500 without a body.", "ps", {**_READS, "times": 2}),
+        ("ps-500-with-body", "Reads are 500 with a body.", "ps", _READS),
+        ("ps-hangs-once", "The first read is never answered.", "ps", {**_READS, "times": 1}),
+        (
+            "ps-invalid",
+            "The inventory is none; see `INVALID_INVENTORIES`.",
+            "ps",
+            {**_READS, "shape": "models-null"},
+        ),
+        ("too-old", "keep_alive 0 loads, as before release 0.3.11.", "unload", _MODEL),
+        ("load-500", "A load fails.", "load", {**_MODEL, **_COUNTED}),
+        ("load-error-200", "A load is answered 200 with an error.", "load", {**_MODEL, **_COUNTED}),
+        ("load-hangs", "A load is never answered and never ends.", "load", {**_MODEL, **_COUNTED}),
+        (
+            "load-drops-connection",
+            "The connection is dropped during a load, which is aborted.",
+            "load",
+            {**_MODEL, **_COUNTED, "reset": False},
+        ),
+        (
+            "comes-back-late",
+            "A load gets no answer, its unload finds nothing, and the model appears a while after that.",
+            "ps after the unload of a failed load",
+            {**_MODEL, "seconds": 0.3, "answer": "drop"},
+        ),
+        (
+            "partly-on-cpu",
+            "The row has less in VRAM than its size.",
+            "ps after load",
+            {**_MODEL, "percent": 77},
+        ),
+        ("on-cpu", "The row has nothing in VRAM.", "ps after load", _MODEL),
+        (
+            "short-context",
+            "The row has a short context.",
+            "ps after load",
+            {**_MODEL, "context_length": 4096},
+        ),
+        ("missing-size-vram", "The row has no size_vram.", "ps after load", _MODEL),
+        ("missing-size", "The row has no size.", "ps after load", _MODEL),
+        ("missing-context", "The row has no context_length.", "ps after load", _MODEL),
+        ("bool-context", "The row's context_length is true.", "ps after load", _MODEL),
+        ("size-as-string", "The row's sizes are strings.", "ps after load", _MODEL),
+        ("size-as-float", "The row's sizes are floats.", "ps after load", _MODEL),
+        ("no-row", "A loaded model is not listed.", "ps after load", _MODEL),
+        ("two-rows", "A loaded model is listed twice.", "ps after load", _MODEL),
+        (
+            "alias-row",
+            "A loaded model is listed under another tag.",
+            "ps after load",
+            {**_MODEL, "alias": "alias:latest"},
+        ),
+        (
+            "evicted-after-load",
+            "A loaded model is gone after its first reads.",
+            "ps after load",
+            {**_MODEL, "reads": 1},
+        ),
+    ),
+)
+
+FAULTS: tuple[Fault, ...] = (*_CODEX, *_OPENCODE, *_OLLAMA)
+"""Every fault, by server and in the order of a run."""
+
+INVALID_INVENTORIES: dict[str, str] = {
+    "models-null": '{"models":null}',
+    "models-object": '{"models":{}}',
+    "models-string": '{"models":"none"}',
+    "no-models": "{}",
+    "body-list": "[]",
+    "body-null": "null",
+    "row-null": '{"models":[null]}',
+    "row-string": '{"models":["llama3.2:latest"]}',
+    "row-without-name": '{"models":[{"model":"llama3.2:latest","size":1,"size_vram":1}]}',
+    "name-null": '{"models":[{"name":null,"size":1}]}',
+    "name-number": '{"models":[{"name":5,"size":1}]}',
+    "empty-name": '{"models":[{"name":"","size":1}]}',
+    "blank-name": '{"models":[{"name":" \\t","size":1}]}',
+    "not-json": '{"models":[',
+    "empty-body": "",
+}
+"""Bodies of `/api/ps` that are no inventory, for the option `shape` of `ps-invalid` (any text will do)."""
+
+
+def fault_named(server: Server, name: str) -> Fault:
+    """Look a fault up by its server and name; `ValueError` names those that there are."""
+    for fault in FAULTS:
+        if fault.server == server and fault.name == name:
+            return fault
+    known = ", ".join(fault.name for fault in FAULTS if fault.server == server)
+    raise ValueError(f"{server} has no fault {name!r}; it has {known}")
+
+
+class Active:
+    """The fault that a stand-in has at work, if any: its options and how often it has acted."""
+
+    def __init__(self, server: Server, name: str | None, options: Mapping[str, Any] | None) -> None:
+        self.fault = fault_named(server, name) if name is not None else None
+        given = dict(options or {})
+        self.options: dict[str, Any] = dict(self.fault.options) if self.fault else {}
+        if unknown := sorted(given.keys() - self.options.keys()):
+            known = ", ".join(self.options) or "none"
+            raise ValueError(f"{server} fault {name!r} has no option {', '.join(unknown)}; it has {known}")
+        self.options.update(given)
+        self._passed = 0
+        self._acted = 0
+        self._lock = threading.Lock()
+
+    def named(self, *names: str) -> bool:
+        """Say whether it is one of these."""
+        return self.fault is not None and self.fault.name in names
+
+    def concerns(self, name: str, model: str) -> bool:
+        """Say whether it is this one and means this model (a canonical name)."""
+        return self.named(name) and self.options.get("model") in (None, model)
+
+    def acts(self, name: str, at: str | None = None) -> bool:
+        """Say whether it is this one, means this step, and has a turn left; a turn is taken by asking."""
+        if not self.named(name) or (self.options.get("at") is not None and self.options["at"] != at):
+            return False
+        with self._lock:
+            if self._passed < self.options.get("skip", 0):
+                self._passed += 1
+                return False
+            times = self.options.get("times")
+            if times is not None and self._acted >= times:
+                return False
+            self._acted += 1
+            return True

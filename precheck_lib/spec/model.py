@@ -1,0 +1,58 @@
+"""A spec as a value."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from precheck_lib.outcome import Source, SpecIdentity
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing that is wrong with a spec: where, and what to do about it."""
+
+    file: str
+    line: int
+    column: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.text}"
+
+
+class SpecError(Exception):
+    """A spec that cannot be used; `problems` are all that was found, in the order of their lines (at most 20)."""
+
+    def __init__(self, problems: list[Problem], identity: SpecIdentity | None = None) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+        self.identity = identity or SpecIdentity()
+
+
+class CheckSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One check of a spec: `options` are typed by its kind; `budget` in seconds where the spec gives one."""
+
+    id: str
+    title: str
+    kind: str
+    options: Any
+    source: Source
+    needs: tuple[str, ...] = ()
+    budget: float | None = None
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole spec, its checks in the order written.
+
+    `success` is the line printed on a pass; `pins` are the versions of the pins file by name; `exit_codes: curl` asks
+    for curl's exit codes (CONTRACT H4); with `fail_fast` the first check that does not pass ends the run.
+    """
+
+    identity: SpecIdentity
+    checks: tuple[CheckSpec, ...]
+    success: str
+    pins: dict[str, str]
+    budget: float | None = None
+    exit_codes: Literal["plain", "curl"] = "plain"
+    fail_fast: bool = False
