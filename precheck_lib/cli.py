@@ -53,18 +53,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _spec_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "spec", nargs="?", help="the name of a built-in spec, or else a path (default: ./precheck.yml)"
-    )
+    parser.add_argument("spec", nargs="?", help="the name of a built-in spec, or else a path (default: ./precheck.yml)")
 
 
 def _report_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--budget", metavar="TIME", help="what the whole run may take, such as 15m or 90s")
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
     parser.add_argument("--junit", metavar="FILE", help="write the report as JUnit XML")
-    parser.add_argument(
-        "--out", metavar="DIR", help="write all reports into a folder (precheck.json, precheck.xml)"
-    )
+    parser.add_argument("--out", metavar="DIR", help="write all reports into a folder (precheck.json, precheck.xml)")
 
 
 def run_command_line(arguments: Sequence[str], interrupts: Interrupts) -> int:
@@ -135,12 +131,10 @@ class _Command:
         try:
             spec = load_spec(self._spec_name(options.spec))
         except SpecError as error:
-            return self._unusable(
-                "spec.invalid", [str(problem) for problem in error.problems], error.identity
-            )
+            return self._unusable("spec.invalid", [str(problem) for problem in error.problems], error.identity)
         from precheck_lib.report import check_line
 
-        preload = ("precheck_lib.report.deliver", "precheck_lib.report.json_report")
+        preload: tuple[str, ...] = ("precheck_lib.report.deliver", "precheck_lib.report.json_report")
         if "junit" in self.targets:
             preload += ("precheck_lib.report.junit", "junit_xml")
         try:
@@ -191,9 +185,7 @@ class _Command:
         report = engine.empty_report(self.env, identity)
         findings = [make(code, text) for text in texts]
         name = "usage" if code == "usage" else "spec"
-        report.checks = [
-            CheckResult(id=name, title=f"the {name}", kind=name, outcome="error", findings=findings)
-        ]
+        report.checks = [CheckResult(id=name, title=f"the {name}", kind=name, outcome="error", findings=findings)]
         report.exit_code = USAGE
         return self._finish(report, "")
 
@@ -206,9 +198,7 @@ class _Command:
             report.checks = [engine.internal_result(error)]
             return self._finish(report, "")
         except Exception as again:  # noqa: BLE001 - nothing else can be relied on any more
-            self.terminal.err(
-                f"precheck: internal error: {type(error).__name__}, then {type(again).__name__}"
-            )
+            self.terminal.err(f"precheck: internal error: {type(error).__name__}, then {type(again).__name__}")
             return INTERNAL
 
     def _finish(self, report: Report, success: str) -> int:
@@ -239,10 +229,7 @@ class _Command:
         said: list[str] = []
         left = dict(self.targets)
         while left:
-            documents = [
-                Document(path, lambda form=form: self._render(form, report)) for form, path in left.items()
-            ]  # type: ignore[misc]
-            failed = deliver(documents)
+            failed = deliver([Document(path, self._render(form, report)) for form, path in left.items()])
             if not failed:
                 break
             said += [one.message for one in failed]

@@ -49,7 +49,7 @@ class BudgetTooSmallError(Exception):
 
 
 class Plan:
-    """How long the checks of a spec may take: `parts` in seconds by check id, and the `reserve` for cleanup and reports.
+    """How long the checks of a spec may take: `parts` in seconds by check id, `reserve` for cleanup and reports.
 
     `models` is how many models each changing check cycles, `None` where the environment does not tell.
     """
@@ -66,9 +66,7 @@ class Plan:
             if models is not None:
                 self.models[check.id] = count
             known = 1 if count is None else count
-            self.parts[check.id] = (
-                check.budget if check.budget is not None else of.seconds(check.options, known)
-            )
+            self.parts[check.id] = check.budget if check.budget is not None else of.seconds(check.options, known)
             self.reserve += of.reserve(check.options, known)
             self.least += getattr(check.options, "settle", 0.0) if of.changes else 0.0
 
@@ -189,9 +187,7 @@ class _Run:
 
     def _check(self, check: CheckSpec, *, changes: bool) -> None:
         started = self.budget.elapsed()
-        result = CheckResult(
-            id=check.id, title=check.title, kind=check.kind, outcome="error", source=check.source
-        )
+        result = CheckResult(id=check.id, title=check.title, kind=check.kind, outcome="error", source=check.source)
         self.results[check.id] = result
         blocker = self._blocker(check, changes=changes)
         if blocker is not None:
@@ -204,9 +200,7 @@ class _Run:
         self.on_end(result)
 
     def _blocker(self, check: CheckSpec, *, changes: bool) -> str | None:
-        bad = [
-            id_ for id_, result in self.results.items() if result.outcome in ("failed", "error", "skipped")
-        ]
+        bad = [id_ for id_, result in self.results.items() if result.outcome in ("failed", "error", "skipped")]
         bad = [id_ for id_ in bad if id_ != check.id]
         if not bad:
             return None
@@ -219,9 +213,7 @@ class _Run:
     def _carry_out(self, check: CheckSpec, result: CheckResult, *, changes: bool) -> None:
         of = kind_named(check.kind)
         # A changing check ends before the reserve, so that what it has loaded can still be unloaded.
-        usable = (
-            self.budget.child(max(0.0, self.budget.left() - self.plan.reserve)) if changes else self.budget
-        )
+        usable = self.budget.child(max(0.0, self.budget.left() - self.plan.reserve)) if changes else self.budget
         self.context.budget = usable.child(self.plan.parts[check.id])
         result.budget_s = round(self.context.budget.seconds, 3)
         self.context.journal.check = check.id
@@ -243,9 +235,7 @@ class _Run:
             result.outcome = "passed"
             result.findings = [self._shown(finding) for finding in findings]
 
-    def _end(
-        self, result: CheckResult, word: Any, code: int, findings: list[Finding], *, curl: int = 1
-    ) -> None:
+    def _end(self, result: CheckResult, word: Any, code: int, findings: list[Finding], *, curl: int = 1) -> None:
         result.outcome = word
         self.exit_codes[result.id] = code
         suffix = f" [curl: ({curl})]" if self.spec.exit_codes == "curl" and curl > 1 else ""
@@ -276,9 +266,7 @@ class _Run:
 
     def _note_signal(self, signum: int) -> None:
         """Make sure that a check says that the run was cancelled, also where the signal came between two of them."""
-        if any(
-            finding.code == "run.cancelled" for result in self.results.values() for finding in result.findings
-        ):
+        if any(finding.code == "run.cancelled" for result in self.results.values() for finding in result.findings):
             return
         if any(result.outcome in ("failed", "error") for result in self.results.values()):
             return  # the first failure stays the verdict of its check; the run's is `cancelled` all the same

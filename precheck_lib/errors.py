@@ -25,9 +25,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-Phase = Literal[
-    "resolve", "connect", "tls", "send", "head", "body", "frame", "close", "child", "folder", "wait"
-]
+Phase = Literal["resolve", "connect", "tls", "send", "head", "body", "frame", "close", "child", "folder", "wait"]
 
 
 class TalkError(Exception):
@@ -121,7 +119,7 @@ class DeadlineError(TransportError):
 class AnswerError(TalkError):
     """The answer arrived and is not what it has to be."""
 
-    word = "failed"
+    word: Literal["failed", "error"] = "failed"
 
 
 class StatusError(AnswerError):

@@ -499,9 +499,7 @@ class NotReadyError(Exception):
     fault for anything in transport (CONTRACT H4); it counts only in specs that ask for those codes.
     """
 
-    def __init__(
-        self, findings: list[Finding], *, word: Literal["failed", "error"] = "failed", curl: int = 1
-    ) -> None:
+    def __init__(self, findings: list[Finding], *, word: Literal["failed", "error"] = "failed", curl: int = 1) -> None:
         super().__init__("; ".join(finding.message for finding in findings))
         self.findings = findings
         self.word: Literal["failed", "error"] = word

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -80,5 +79,4 @@ class Interrupts:
     def _last_resort(self, _number: int, _frame: FrameType | None) -> None:
         if self.may_hold_models:
             os.write(2, b"precheck: ended by a second signal; native residency remains unconfirmed\n")
-        sys.stdout = sys.stderr = None  # type: ignore[assignment]  # nothing may be flushed any more
         os._exit(128 + (self.stop.signum or 0))

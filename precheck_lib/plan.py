@@ -22,11 +22,9 @@ def plan_lines(spec: Spec, env: Mapping[str, str], budget: float | None = None) 
     for check in (*(check for check in spec.checks if check not in changing), *changing):
         needs = f", after {', '.join(check.needs)}" if check.needs else ""
         each = _each(plan, check.id)
-        lines.append(
-            f"{check.id}: {check.title} (at most {duration_text(plan.parts[check.id])}{each}{needs})"
-        )
-        for deed in kind_named(check.kind).plan(check.options):
-            lines.append(f"    {'CHANGES' if deed.changes else 'reads  '}  {deed.text}")
+        lines.append(f"{check.id}: {check.title} (at most {duration_text(plan.parts[check.id])}{each}{needs})")
+        deeds = kind_named(check.kind).plan(check.options)
+        lines += [f"    {'CHANGES' if deed.changes else 'reads  '}  {deed.text}" for deed in deeds]
     unknown = any(count is None for count in plan.models.values())
     each = " for one model; more for each further one" if unknown else ""
     chosen = budget if budget is not None else spec.budget

@@ -91,9 +91,7 @@ class Budget:
 
     def over(self, phase: Phase) -> DeadlineError:
         """Make the error that says that this budget's time is over."""
-        return DeadlineError(
-            f"deadline of {describe_seconds(self.seconds)} elapsed", phase=phase, seconds=self.seconds
-        )
+        return DeadlineError(f"deadline of {describe_seconds(self.seconds)} elapsed", phase=phase, seconds=self.seconds)
 
     def take(self, count: int, phase: Phase) -> None:
         """Count bytes received and raise `TooLargeError` beyond the limit."""

@@ -279,9 +279,7 @@ class _translated:  # noqa: N801 - reads as a clause at its use
         chain = [error]
         while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and len(chain) < 8:
             chain.append(cause)
-        chain += [
-            arg for link in chain for arg in getattr(link, "args", ()) if isinstance(arg, BaseException)
-        ]
+        chain += [arg for link in chain for arg in getattr(link, "args", ()) if isinstance(arg, BaseException)]
         for link in chain:
             if isinstance(link, TransportError):
                 raise link from None

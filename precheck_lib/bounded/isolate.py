@@ -49,9 +49,7 @@ def call_isolated(
     if result.ended == "deadline":
         if result.held:
             pids = ", ".join(map(str, result.held))
-            raise HeldError(
-                f"{target} did not return, and the kernel holds its process (pid {pids})", result.held
-            )
+            raise HeldError(f"{target} did not return, and the kernel holds its process (pid {pids})", result.held)
         raise budget.over("child")
     if result.ended == "signal":
         raise AnswerError(f"{target} was ended by signal {result.code}")
@@ -60,9 +58,7 @@ def call_isolated(
     except ValueError as error:
         raise AnswerError(f"{target} ended with {result.code} and no answer: {error}") from None
     if not isinstance(answer, dict) or "value" not in answer:
-        raise AnswerError(
-            f"{target}: {answer.get('error', 'no answer') if isinstance(answer, dict) else 'no answer'}"
-        )
+        raise AnswerError(f"{target}: {answer.get('error', 'no answer') if isinstance(answer, dict) else 'no answer'}")
     return answer["value"]
 
 

@@ -222,9 +222,7 @@ def _watch(running: list[_Child], budget: Budget) -> None:
                 continue
             pipes = child.open_pipes
             gone = child.has_exited()
-            orphaned = (
-                gone and child.gone_at is not None and time.monotonic() > child.gone_at + _ORPHAN_SECONDS
-            )
+            orphaned = gone and child.gone_at is not None and time.monotonic() > child.gone_at + _ORPHAN_SECONDS
             if child.ended == "flood" or (gone and (not pipes or orphaned)):
                 child.result = child.finish()
                 continue

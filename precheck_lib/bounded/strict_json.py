@@ -38,9 +38,7 @@ def parse(text: str | bytes) -> Any:
         except UnicodeDecodeError:
             raise ValueError("it is not UTF-8") from None
     try:
-        value = json.loads(
-            text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique
-        )
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
     except RecursionError:

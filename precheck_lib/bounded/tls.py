@@ -38,9 +38,7 @@ class BudgetTlsSocket(BoundedSocket, ssl.SSLSocket):
             try:
                 self.do_handshake()
             except ssl.SSLCertVerificationError as error:
-                raise CertificateError(
-                    f"the certificate is refused: {error.verify_message}", phase="tls"
-                ) from error
+                raise CertificateError(f"the certificate is refused: {error.verify_message}", phase="tls") from error
             except OSError as error:
                 event = self._retry(error, READ)
                 if event is None:

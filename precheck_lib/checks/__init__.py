@@ -1,6 +1,7 @@
 """One file a kind of check: its options, what it will do (for `plan`), and `run(options, context)`.
 
-A check returns warnings where it passed and raises `NotReadyError` (or a `TalkError`) where it did not. It never prints.
+A check returns warnings where it passed and raises `NotReadyError` (or a `TalkError`) where it did not. It never
+prints.
 """
 
 from __future__ import annotations

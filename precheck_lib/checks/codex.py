@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SUBJECT = "Codex App Server"
 
 
-class CodexOptions(Options):
+class CodexOptions(Options, frozen=True, kw_only=True):
     """`url` (ws or wss) is asked in one exchange within the check's budget, connected to within `connect`.
 
     `version` is the pinned version; `home` the folder it has to use; `account` wants one where the provider needs it;
@@ -69,9 +69,7 @@ def _judge(options: CodexOptions, context: Context, session: CodexSession) -> No
             )
     home = context.text(options.home) if options.home is not None else None
     if home is not None and not _same_folder(identity.home, home, context):
-        raise not_ready(
-            "codex.home", f"{SUBJECT} uses the home {short(identity.home, 200)}, not {short(home, 200)}"
-        )
+        raise not_ready("codex.home", f"{SUBJECT} uses the home {short(identity.home, 200)}, not {short(home, 200)}")
     account = session.account()
     if options.account and not account.present and account.required is not False:
         raise not_ready(
@@ -89,9 +87,7 @@ def _judge(options: CodexOptions, context: Context, session: CodexSession) -> No
             f"{SUBJECT} has MCP servers configured: it did not list them in time, so it is starting them",
         ) from None
     if count:
-        raise not_ready(
-            "codex.mcp", f"{SUBJECT} has {count} MCP server{'s' if count > 1 else ''} configured, not 0"
-        )
+        raise not_ready("codex.mcp", f"{SUBJECT} has {count} MCP server{'s' if count > 1 else ''} configured, not 0")
 
 
 def _same_folder(one: str, other: str, context: Context) -> bool:
@@ -100,9 +96,7 @@ def _same_folder(one: str, other: str, context: Context) -> bool:
     if one == other:
         return True
     # Following links may touch a dead mount.
-    return call_bounded(
-        lambda: os.path.realpath(one) == os.path.realpath(other), budget=context.budget, phase="folder"
-    )
+    return call_bounded(lambda: os.path.realpath(one) == os.path.realpath(other), budget=context.budget, phase="folder")
 
 
 def _auth_file(home: str, context: Context) -> str:

@@ -34,10 +34,10 @@ _WORD = re.compile(r"[A-Za-z0-9_-]+\Z")
 class Role(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one variable has to be.
 
-    `secret`: never shown. `url`: the schemes it may have; then it needs a host and has no credentials, query or fragment;
-    `path_end` is how its path has to end. `word`: one word. `folder`: an absolute path of an existing folder.
-    `json_object`: a JSON object with a non-empty object at each of these JSON pointers. `key_of`: a key of the object at
-    `NAME#/pointer`. `without`: characters that it must not hold.
+    `secret`: never shown. `url`: the schemes it may have; then it needs a host and has no credentials, query or
+    fragment; `path_end` is how its path has to end. `word`: one word. `folder`: an absolute path of an existing folder.
+    `json_object`: a JSON object with a non-empty object at each of these JSON pointers. `key_of`: a key of the object
+    at `NAME#/pointer`. `without`: characters that it must not hold.
     """
 
     secret: bool = False
@@ -50,12 +50,12 @@ class Role(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     without: str = ""
 
 
-class EnvOptions(Options):
-    """`required` have to be set; `optional` are only looked at where they are set; of each of `together` all or none."""
+class EnvOptions(Options, frozen=True, kw_only=True):
+    """`required` have to be set, `optional` are looked at where they are set; of each of `together` all or none are."""
 
-    required: dict[str, Role] = {}
-    optional: dict[str, Role] = {}
-    together: list[list[str]] = []
+    required: dict[str, Role] = msgspec.field(default_factory=dict)
+    optional: dict[str, Role] = msgspec.field(default_factory=dict)
+    together: list[list[str]] = msgspec.field(default_factory=list)
 
 
 def run(options: EnvOptions, context: Context) -> list[Finding]:
@@ -76,7 +76,7 @@ def run(options: EnvOptions, context: Context) -> list[Finding]:
         if not value.strip():
             continue
         try:
-            wrong = list(_wrong(name, value, role, context))
+            wrong = list(_wrong(value, role, context))
         except DeadlineError:
             late = True
             wrong = ["its folder could not be looked at in time (a dead mount?)"]
@@ -87,7 +87,7 @@ def run(options: EnvOptions, context: Context) -> list[Finding]:
     return []
 
 
-def _wrong(name: str, value: str, role: Role, context: Context) -> Iterator[str]:
+def _wrong(value: str, role: Role, context: Context) -> Iterator[str]:
     is_json = role.json_object is not None
     odd = list(_odd(value, json=is_json))
     yield from odd
@@ -109,7 +109,7 @@ def _wrong(name: str, value: str, role: Role, context: Context) -> Iterator[str]
 
 
 def _odd(value: str, *, json: bool) -> Iterator[str]:
-    """Name in words what cannot be seen: control and invisible characters, white space at an end, quotes around it all."""
+    """Name in words what cannot be seen: control and invisible characters, white space at an end, quotes around it."""
     seen: dict[str, str] = {}
     for place, character in enumerate(value):
         category = unicodedata.category(character)
@@ -144,9 +144,7 @@ def _wrong_url(value: str, role: Role) -> Iterator[str]:
         parts = urlsplit(value)
         port = parts.port
     except ValueError as error:
-        yield "it is not a URL" + (
-            ": its port is not a number from 1 to 65535" if "ort" in str(error) else ""
-        )
+        yield "it is not a URL" + (": its port is not a number from 1 to 65535" if "ort" in str(error) else "")
         return
     if parts.scheme not in schemes or "://" not in value:
         yield f"it is not a URL that begins with {' or '.join(f'{scheme}://' for scheme in schemes)}"
@@ -220,9 +218,7 @@ def at_pointer(document: Any, pointer: str) -> Any:
 def plan(options: EnvOptions) -> list[Deed]:
     """Say what would be done."""
     return [
-        Deed(
-            f"look at {len(options.required)} required and {len(options.optional)} optional environment variables"
-        )
+        Deed(f"look at {len(options.required)} required and {len(options.optional)} optional environment variables")
     ]
 
 

@@ -52,8 +52,8 @@ class Context:
     """What a check is given: its environment, its budget, and where to leave what the engine needs.
 
     `expand` replaces `${...}` in text and whole values. `known` holds what earlier checks of the run have learned.
-    `meanwhile` is work for a time of only waiting. `cleanups` are called, last first, when the run does not pass: each gets
-    a budget and returns the lines that belong on stderr.
+    `meanwhile` is work for a time of only waiting. `cleanups` are called, last first, when the run does not pass: each
+    gets a budget and returns the lines that belong on stderr.
     """
 
     def __init__(
@@ -91,9 +91,7 @@ def ollama_models(value: Any) -> dict[str, str]:
     if isinstance(value, list) and value and all(isinstance(name, str) and name.strip() for name in value):
         return {name: name for name in value}
     if not isinstance(value, dict) or not value:
-        raise not_ready(
-            "ollama.models", "the configured models are neither a list of names nor an object of them"
-        )
+        raise not_ready("ollama.models", "the configured models are neither a list of names nor an object of them")
     names = {}
     for key, entry in value.items():
         name = entry.get("id", key) if isinstance(entry, dict) else key

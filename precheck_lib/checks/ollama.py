@@ -11,7 +11,7 @@ from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
 from precheck_lib.units import Bytes, Seconds
 
 
-class OllamaOptions(Options):
+class OllamaOptions(Options, frozen=True, kw_only=True):
     """`url` ends in `/api`; `models` is a list of names or the `models` object of an OpenCode configuration."""
 
     url: str
@@ -51,9 +51,7 @@ def run(options: OllamaOptions, context: Context) -> list[Finding]:
     for name in names.values():
         remote = installed[canonical(name)].remote_host
         if remote is not None:
-            raise not_ready(
-                "ollama.cloud-model", f"{name} is a cloud model: it runs on {remote}, not on this GPU"
-            )
+            raise not_ready("ollama.cloud-model", f"{name} is a cloud model: it runs on {remote}, not on this GPU")
     return []
 
 
@@ -62,6 +60,4 @@ def plan(options: OllamaOptions) -> list[Deed]:
     return [Deed(f"GET {options.url}/tags; it must list each model of {options.models}")]
 
 
-KIND = Kind(
-    name="ollama", options=OllamaOptions, run=run, plan=plan, imports=("precheck_lib.servers.ollama",)
-)
+KIND = Kind(name="ollama", options=OllamaOptions, run=run, plan=plan, imports=("precheck_lib.servers.ollama",))

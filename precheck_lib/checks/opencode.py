@@ -24,13 +24,13 @@ _PATHS = {
 }
 
 
-class OpenCodeOptions(Options):
+class OpenCodeOptions(Options, frozen=True, kw_only=True):
     """`read` is what is asked of the server at `url`; each read has its own connection.
 
     `health` wants healthy and the pinned `version`. `capabilities` wants `backgroundSubagents` to be
     `background_subagents`. `config` compares the server's configuration with `config`. `providers` wants the provider
-    `ollama` to offer the `models`. All but `health` make the server's instance the first time. `username` and `password`
-    are for Basic authentication; both empty is none.
+    `ollama` to offer the `models`. All but `health` make the server's instance the first time. `username` and
+    `password` are for Basic authentication; both empty is none.
     """
 
     url: str
@@ -129,9 +129,7 @@ def _providers(options: OpenCodeOptions, context: Context, server: OpenCodeServe
         raise not_ready("opencode.provider", f"{SUBJECT} is not connected to ollama (connected: {there})")
     missing = [key for key in wanted if key not in connected["ollama"]]
     if missing:
-        raise not_ready(
-            "opencode.provider", f"{SUBJECT} does not offer the Ollama models {', '.join(missing)}"
-        )
+        raise not_ready("opencode.provider", f"{SUBJECT} does not offer the Ollama models {', '.join(missing)}")
     return []
 
 
@@ -149,6 +147,4 @@ def plan(options: OpenCodeOptions) -> list[Deed]:
     return [Deed(f"GET {options.url}{_PATHS[options.read]}{first}")]
 
 
-KIND = Kind(
-    name="opencode", options=OpenCodeOptions, run=run, plan=plan, imports=("precheck_lib.servers.opencode",)
-)
+KIND = Kind(name="opencode", options=OpenCodeOptions, run=run, plan=plan, imports=("precheck_lib.servers.opencode",))

@@ -10,12 +10,12 @@ from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
 from precheck_lib.units import Bytes, Seconds, duration_text
 
 
-class ResidencyOptions(Options):
+class ResidencyOptions(Options, frozen=True, kw_only=True):
     """`models` are cycled one after the other on the Ollama server at `url`; those named by `stay` last, and they stay.
 
-    The others are unloaded again and proven absent before the next cycle. Bounds: `connect` and `read` for a read of the
-    inventory, `unload`, `removal` (until the model is absent), `load`. `settle` is waited between absence and load, `hold`
-    after the last load and for an absence after a load without an answer; models below `small` need neither.
+    The others are unloaded again and proven absent before the next cycle. Bounds: `connect` and `read` for a read of
+    the inventory, `unload`, `removal` (until the model is absent), `load`. `settle` is waited between absence and load,
+    `hold` after the last load and for an absence after a load without an answer; models below `small` need neither.
     `reserve` and `reserve_per_model` are kept back of the run's budget for cleanup and reports.
     """
 
@@ -50,9 +50,7 @@ def run(options: ResidencyOptions, context: Context) -> list[Finding]:
     staying = [context.text(key) for key in options.stay]
     unknown = [key for key in staying if key not in names]
     if unknown:
-        raise not_ready(
-            "ollama.models", f"{', '.join(unknown)} is to stay, but is not among the configured models"
-        )
+        raise not_ready("ollama.models", f"{', '.join(unknown)} is to stay, but is not among the configured models")
     tags = context.known.get(f"tags of {url.rstrip('/')}", {})
     # Two keys may name one model: it is cycled once, and stays if either is to stay.
     kept = {canonical(names[key]): names[key] for key in staying}
@@ -62,9 +60,7 @@ def run(options: ResidencyOptions, context: Context) -> list[Finding]:
         tag = tags.get(spelling)
         small = tag is not None and tag.size is not None and tag.size < options.small
         models.append(
-            Model(
-                name=name, stays=spelling in kept, small=small, digest=tag.digest if tag is not None else None
-            )
+            Model(name=name, stays=spelling in kept, small=small, digest=tag.digest if tag is not None else None)
         )
     rules = Rules(
         unload=options.unload,

@@ -10,7 +10,7 @@ from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
 _PORTS = {"ws": 80, "http": 80, "wss": 443, "https": 443}
 
 
-class TcpOptions(Options):
+class TcpOptions(Options, frozen=True, kw_only=True):
     """`url`: whose host and port are connected to; the check's `budget` covers name resolution too."""
 
     url: str
@@ -31,9 +31,7 @@ def run(options: TcpOptions, context: Context) -> list[Finding]:
         raise not_ready(
             "tcp.deadline",
             f"TCP readiness deadline elapsed: {host} port {port} within {context.budget.seconds:g} s",
-            evidence="the name was not resolved"
-            if error.phase == "resolve"
-            else "nothing answered the connection",
+            evidence="the name was not resolved" if error.phase == "resolve" else "nothing answered the connection",
             word="error",
             curl=error.curl,
         ) from error

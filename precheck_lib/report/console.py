@@ -77,4 +77,4 @@ def _ending(result: CheckResult) -> str:
 
 def _number(seconds: float) -> str:
     """Three significant digits are enough for a reader, and `1.2e+03` is none."""
-    return f"{seconds:.0f}" if seconds >= 100 else f"{seconds:.2f}".rstrip("0").rstrip(".")  # noqa: PLR2004
+    return f"{seconds:.0f}" if seconds >= 100 else f"{seconds:.2f}".rstrip("0").rstrip(".")

@@ -90,9 +90,7 @@ def deliver(documents: Sequence[Document], *, deadline: float = 1.0) -> list[Und
             stream.discard()
 
 
-def _prepare(
-    path: str, content: bytes, files: list[FileTarget], streams: list[tuple[StreamTarget, bytes]]
-) -> None:
+def _prepare(path: str, content: bytes, files: list[FileTarget], streams: list[tuple[StreamTarget, bytes]]) -> None:
     target = find_target(path)
     if isinstance(target, StreamTarget):
         streams.append((target, content))
@@ -122,9 +120,7 @@ def _open_all(streams: Iterable[StreamTarget], end: float) -> list[Undelivered]:
         time.sleep(min(_PAUSE_S, left))
 
 
-def _commit(
-    files: list[FileTarget], streams: list[tuple[StreamTarget, bytes]], end: float
-) -> list[Undelivered]:
+def _commit(files: list[FileTarget], streams: list[tuple[StreamTarget, bytes]], end: float) -> list[Undelivered]:
     path = ""
     try:
         for stream, content in streams:

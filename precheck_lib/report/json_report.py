@@ -89,6 +89,6 @@ def _seconds(value: float | None) -> float | None:
 
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
-    if code <= 0xFFFF:  # noqa: PLR2004 - beyond it JSON writes two escapes
+    if code <= 0xFFFF:
         return f"\\u{code:04x}"
     return f"\\u{0xD800 + (code - 0x10000 >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"

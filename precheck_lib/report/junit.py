@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from precheck_lib.outcome import CheckResult, Finding, Report, Source
 
 _NAME_LIMIT = 300
+_PATH_LIMIT = 4096
 _BODY_BYTES = 64 * 1024
 """Bound of an element's text as UTF-8, before markup is escaped; Jenkins keeps all of it in memory."""
 
@@ -69,7 +70,7 @@ def place(source: Source | None, workspace: str | None) -> tuple[str, int] | Non
     Links are followed only where the paths as written do not tell. A relative path counts from the working
     folder.
     """
-    if source is None or not workspace or source.line < 1:
+    if source is None or not workspace or source.line < 1 or len(source.file) > _PATH_LIMIT:
         return None
     try:
         for resolve in (os.path.abspath, os.path.realpath):
@@ -119,9 +120,7 @@ def _explained(findings: list[Finding]) -> tuple[str, str, str]:
 def _body(prefix: str, findings: Iterable[Finding]) -> str:
     parts = [[f"{prefix}{finding.message}", *advice(finding)] for finding in findings]
     # Lines inside a text are indented, so that no server can write a `do:` of its own.
-    blocks = [
-        "\n".join(clean_lines(text, _BODY_BYTES).replace("\n", "\n    ") for text in part) for part in parts
-    ]
+    blocks = ["\n".join(clean_lines(text, _BODY_BYTES).replace("\n", "\n    ") for text in part) for part in parts]
     return fit_bytes("\n\n".join(blocks), _BODY_BYTES)
 
 

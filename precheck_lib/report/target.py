@@ -1,8 +1,5 @@
 """Where a report goes: a file that is replaced in one step, or a FIFO or device that is written to."""
 
-# pathlib, tempfile and shutil cost more to import than all of this room.
-# ruff: noqa: PTH103, PTH105, PTH108, PTH115, PTH116, PTH118, PTH120
-
 from __future__ import annotations
 
 import errno
@@ -102,9 +99,7 @@ class StreamTarget:
             return True
         mode = os.fstat(self._descriptor).st_mode
         if not (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
-            raise UnfitError(
-                "it was exchanged while it was opened", "name a path that nobody else can change"
-            )
+            raise UnfitError("it was exchanged while it was opened", "name a path that nobody else can change")
         return True
 
     def write(self, content: bytes, end: float) -> None:

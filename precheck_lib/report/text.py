@@ -51,8 +51,8 @@ def clean(text: str, limit: int = LINE_LIMIT) -> str:
 def clean_lines(text: str, limit: int) -> str:
     r"""Make harmless lines of a text, joined by `\n`: for the body of an element or a block of a page.
 
-    Like `clean`, but line breaks and indentation stay. Blank lines at the ends go, and of several together all
-    but one. `limit` is in characters.
+    Like `clean`, but line breaks and indentation stay. Blank lines at the ends go, and of several together
+    all but one. `limit` is in characters.
     """
     head, cut = _head(text, limit)
     lines = [_shown(line).rstrip() for line in _LINE_BREAK.split(_BLANK_LINES.sub("\n\n", head))]
@@ -91,9 +91,9 @@ def _character(character: str) -> str:
     if character.isspace() and character not in "\x1c\x1d\x1e\x1f":
         return " "  # a tab, or one of Unicode's many spaces
     code = ord(character)
-    if code <= 0xFF:  # noqa: PLR2004 - the lengths of Python's own escapes
+    if code <= 0xFF:
         return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
 def _limited(text: str, limit: int, *, cut: bool) -> str:

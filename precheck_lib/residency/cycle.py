@@ -118,76 +118,91 @@ class Residency:
             raise
 
     def _step(self, cycle: Cycle, model: Model, record: CycleRecord, budget: Budget) -> None:
-        if cycle.state in (State.UNLOADING, State.RETIRING):
-            started = budget.clock()
-            self._unload(model.name, budget)
-            if cycle.state is State.UNLOADING:
-                record.unload_s = round(budget.clock() - started, 3)
-            cycle.advance(Event.ACCEPTED)
-        elif cycle.state in (State.LEAVING, State.DEPARTING):
-            started = budget.clock()
-            self._leave(cycle, model, record, budget)
-            if cycle.state is State.SETTLING:
-                record.absent_s = round(budget.clock() - started, 3)
-            self.loaded = [entry for entry in self.loaded if entry.name != model.name]
-        elif cycle.state is State.SETTLING:
-            if not model.small:
-                # Absence is the runner's exit, not free memory: a load at once may be sized against the old figure.
-                self._in_time(lambda: budget.sleep(self.rules.settle), budget, "waiting before the load")
-            cycle.advance(Event.SETTLED)
-        elif cycle.state is State.LOADING:
-            started = budget.clock()
-            try:
-                self._load(model.name, budget)
-            finally:
-                record.load_s = round(budget.clock() - started, 3)
-            cycle.advance(Event.ACCEPTED)
-        elif cycle.state is State.JUDGING:
-            rows = self._read(budget, model.name)
-            record.reads += 1
-            for row in listed(rows, model.name)[:1]:
-                record.size, record.size_vram, record.context_length = (
-                    value if type(value) is int else None
-                    for value in (row.size, row.size_vram, row.context_length)
-                )
-            judge(rows, model.name, context_length=self.rules.context_length, digest=model.digest)
-            cycle.advance(Event.RIGHT)
-
-    def _unload(self, name: str, budget: Budget) -> None:
+        """Do what the state asks for, and move on by what it showed."""
+        state, started = cycle.state, budget.clock()
+        action = self._actions[state]
         try:
-            self.server.unload(name, budget, self.rules.unload)
-        except TooOldError as error:
-            raise not_ready("ollama.too-old", f"the unload of {name}: {error}") from error
-        except TalkError as error:
-            raise failure(error, f"the unload of {name}", budget, code="ollama.unload") from error
+            event = action(cycle, model, record, budget)
+        finally:
+            took = round(budget.clock() - started, 3)
+            if state is State.LOADING:
+                record.load_s = took
+        if state is State.UNLOADING:
+            record.unload_s = took
+        elif state is State.LEAVING:
+            record.absent_s = took
+        cycle.advance(event)
 
-    def _leave(self, cycle: Cycle, model: Model, record: CycleRecord, budget: Budget) -> None:
+    @property
+    def _actions(self) -> dict[State, Callable[[Cycle, Model, CycleRecord, Budget], Event]]:
+        return {
+            State.UNLOADING: self._unload,
+            State.LEAVING: self._leave,
+            State.SETTLING: self._settle,
+            State.LOADING: self._load,
+            State.JUDGING: self._judge,
+            State.RETIRING: self._unload,
+            State.DEPARTING: self._leave,
+        }
+
+    def _unload(self, _cycle: Cycle, model: Model, _record: CycleRecord, budget: Budget) -> Event:
+        subject = f"the unload of {model.name}"
+        try:
+            self.server.unload(model.name, budget, self.rules.unload)
+        except TooOldError as error:
+            raise not_ready("ollama.too-old", f"{subject}: {error}") from error
+        except TalkError as error:
+            raise failure(error, subject, budget, code="ollama.unload") from error
+        return Event.ACCEPTED
+
+    def _leave(self, cycle: Cycle, model: Model, record: CycleRecord, budget: Budget) -> Event:
         last: list[Row] = []
 
         def look(rows: list[Row] | None) -> bool:
-            record.reads += 1
             nonlocal last
+            record.reads += 1
             if rows is None:
                 cycle.advance(Event.UNREADABLE)
                 return False
             last = listed(rows, model.name)
-            cycle.advance(Event.LISTED if last else Event.ABSENT)
+            if last:
+                cycle.advance(Event.LISTED)
             return not last
 
         watch(self.server, model.name, self.rules.removal, budget, look, lambda: _why_it_stays(last))
+        self.loaded = [entry for entry in self.loaded if entry.name != model.name]
+        return Event.ABSENT
 
-    def _load(self, name: str, budget: Budget) -> None:
-        self._in_time(lambda: budget.check("wait"), budget, f"the cycle of {name}, before its load")
-        entry = Loaded(name)
+    def _settle(self, _cycle: Cycle, model: Model, _record: CycleRecord, budget: Budget) -> Event:
+        if not model.small:
+            # Absence is the runner's exit, not free memory: a load at once may be sized against the old figure.
+            self._in_time(lambda: budget.sleep(self.rules.settle), budget, "waiting before the load")
+        return Event.SETTLED
+
+    def _load(self, _cycle: Cycle, model: Model, _record: CycleRecord, budget: Budget) -> Event:
+        subject = f"the load of {model.name}"
+        self._in_time(lambda: budget.check("wait"), budget, f"the cycle of {model.name}, before its load")
+        entry = Loaded(model.name)
         self.loaded.append(entry)
         try:
-            self.server.load(name, self.rules.keep_alive, budget, self.rules.load)
+            self.server.load(model.name, self.rules.keep_alive, budget, self.rules.load)
         except AnswerError as error:
             entry.answered = True
-            raise failure(error, f"the load of {name}", budget, code="ollama.load") from error
+            raise failure(error, subject, budget, code="ollama.load") from error
         except TalkError as error:
-            raise failure(error, f"the load of {name}", budget) from error
+            raise failure(error, subject, budget) from error
         entry.answered = True
+        return Event.ACCEPTED
+
+    def _judge(self, _cycle: Cycle, model: Model, record: CycleRecord, budget: Budget) -> Event:
+        rows = self._read(budget, model.name)
+        record.reads += 1
+        for row in listed(rows, model.name)[:1]:
+            record.size, record.size_vram, record.context_length = (
+                value if type(value) is int else None for value in (row.size, row.size_vram, row.context_length)
+            )
+        judge(rows, model.name, context_length=self.rules.context_length, digest=model.digest)
+        return Event.RIGHT
 
     def _read(self, budget: Budget, name: str) -> list[Row]:
         try:
@@ -221,8 +236,8 @@ def watch(
 ) -> None:
     """Read the inventory until `look` is content with it (`None`: it was unreadable), for at most `seconds`.
 
-    Every 50 ms for the first 2 s, then every 250 ms. Raises `NotReadyError`: the removal deadline (a requirement that is
-    not met, 28), an answer that is no inventory, a status, a broken connection.
+    Every 50 ms for the first 2 s, then every 250 ms. Raises `NotReadyError`: the removal deadline (a requirement that
+    is not met, 28), an answer that is no inventory, a status, a broken connection.
     """
     part = budget.child(seconds)
     over = False
@@ -253,9 +268,7 @@ def watch(
 
 def inventory_code(error: TalkError) -> str | None:
     """Name an answer that is no inventory; a status or a broken connection is named by what it is."""
-    return (
-        "ollama.inventory" if isinstance(error, AnswerError) and not isinstance(error, StatusError) else None
-    )
+    return "ollama.inventory" if isinstance(error, AnswerError) and not isinstance(error, StatusError) else None
 
 
 def failure(error: TalkError, subject: str, budget: Budget, *, code: str | None = None) -> NotReadyError:

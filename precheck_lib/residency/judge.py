@@ -39,9 +39,7 @@ def judge(rows: Sequence[Row], model: str, *, context_length: int | None, digest
     row = found[0]
     _judge_types(row, model, needs_context=context_length is not None)
     if row.size_vram > row.size or row.size <= 0:
-        raise not_ready(
-            "residency.row", f"{model}: size {row.size} and size_vram {row.size_vram} cannot both be true"
-        )
+        raise not_ready("residency.row", f"{model}: size {row.size} and size_vram {row.size_vram} cannot both be true")
     if row.size_vram != row.size:
         raise not_ready(
             "residency.partial",
@@ -77,9 +75,7 @@ def _partial_cause(row: Row, context_length: int | None) -> str:
         return "nothing of it is on the GPU: Ollama sees none, or its driver and library do not match"
     share = f"{row.size_vram * 100 // row.size} % are on the GPU"
     if context_length is not None and type(row.context_length) is int and row.context_length > context_length:
-        return (
-            f"{share}; its context of {row.context_length} is larger than the {context_length} that is needed"
-        )
+        return f"{share}; its context of {row.context_length} is larger than the {context_length} that is needed"
     return share
 
 

@@ -91,8 +91,8 @@ class Cycle:
 class Cleanup:
     """The cleanup of one model. `answered` says whether its load had an answer.
 
-    Without one, a loading model may not be listed yet and the unload may have been a no-op: an absence has to hold, and a
-    model that is listed after all is unloaded once more, at most once.
+    Without one, a loading model may not be listed yet and the unload may have been a no-op: an absence has to hold, and
+    a model that is listed after all is unloaded once more, at most once.
     """
 
     def __init__(self, *, answered: bool) -> None:

@@ -79,9 +79,7 @@ class CodexSession:
     ) -> None:
         self._client = client
         self._last_id = 0
-        self._session = websocket.open_session(
-            url, budget=budget, journal=journal, connect_seconds=connect_seconds
-        )
+        self._session = websocket.open_session(url, budget=budget, journal=journal, connect_seconds=connect_seconds)
 
     def __enter__(self) -> CodexSession:
         return self
@@ -101,9 +99,7 @@ class CodexSession:
     def account(self) -> Account:
         """Learn whether there is an account. A wrong key counts as one: the server validates nothing."""
         result = self._call("account/read", {"refreshToken": False})
-        return Account(
-            present=isinstance(result.get("account"), dict), required=result.get("requiresOpenaiAuth")
-        )
+        return Account(present=isinstance(result.get("account"), dict), required=result.get("requiresOpenaiAuth"))
 
     def mcp_servers(self) -> int:
         """Return how many MCP servers are configured (disabled ones count), starting none where the server lets us.

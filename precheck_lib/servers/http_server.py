@@ -29,9 +29,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 class HttpServer:
     """A server that speaks JSON over HTTP at `url` (a trailing slash is the same)."""
 
-    def __init__(
-        self, url: str, *, journal: Journal, bounds: Bounds, headers: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, url: str, *, journal: Journal, bounds: Bounds, headers: Mapping[str, str] | None = None) -> None:
         self.url = url.rstrip("/")
         self.journal = journal
         self.bounds = bounds

@@ -47,7 +47,7 @@ class Tag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One resident model as the inventory lists it. The three numbers are as sent, of any type; `missing` names absent keys."""
+    """One resident model as the inventory lists it: the three numbers as sent, of any type; `missing` are absent keys."""
 
     name: str
     size: Any = None
@@ -117,9 +117,7 @@ class OllamaServer:
         """Ask to load a model and wait for it; closing the connection makes the server give the load up."""
         answer = self._generate(model, keep_alive, budget, seconds)
         if answer.get("done") is not True or answer.get("done_reason") != "load":
-            raise AnswerError(
-                f"the load was answered with done_reason {short(answer.get('done_reason'))}, not 'load'"
-            )
+            raise AnswerError(f"the load was answered with done_reason {short(answer.get('done_reason'))}, not 'load'")
 
     def _generate(self, model: str, keep_alive: int | str, budget: Budget, seconds: float) -> dict[str, Any]:
         request = {"model": model, "prompt": "", "stream": False, "keep_alive": keep_alive}

@@ -45,7 +45,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RefusedError(StatusError):
-    """The server answered with a status other than 200. `name`, `path` and `issues` are all that is told of the body."""
+    """The server answered with a status other than 200; `name`, `path`, `issues` are all that is told of the body."""
 
     def __init__(self, status: int, *, name: str | None, path: str | None, issues: tuple[str, ...]) -> None:
         text = f"status {status} instead of 200"
@@ -68,9 +68,7 @@ def basic_auth(username: str, password: str) -> dict[str, str]:
 class OpenCodeServer:
     """An OpenCode Server at `url`; `credentials` are user name and password where it was started with a password."""
 
-    def __init__(
-        self, url: str, *, credentials: tuple[str, str] | None, journal: Journal, bounds: Bounds
-    ) -> None:
+    def __init__(self, url: str, *, credentials: tuple[str, str] | None, journal: Journal, bounds: Bounds) -> None:
         headers = basic_auth(*credentials) if credentials is not None else {}
         self._server = HttpServer(url, journal=journal, bounds=bounds, headers=headers)
 
@@ -169,11 +167,11 @@ def _ollama(config: Mapping[str, Any]) -> Mapping[str, Any]:
 def _pairs(left: Any, right: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
     """Walk every leaf of `left` beside what `right` has at the same place."""
     if isinstance(left, dict) and (isinstance(right, dict) or right is _MISSING):
+        there: Mapping[str, Any] = right if isinstance(right, dict) else {}
         for key, value in left.items():
-            below = _MISSING if right is _MISSING else right.get(key, _MISSING)
-            yield from _pairs(value, below, (*path, key))
+            yield from _pairs(value, there.get(key, _MISSING), (*path, key))
     elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-        for index, (one, other) in enumerate(zip(left, right)):  # noqa: B905 - the lengths are equal
+        for index, (one, other) in enumerate(zip(left, right, strict=True)):
             yield from _pairs(one, other, (*path, str(index)))
     else:
         yield path, left, right

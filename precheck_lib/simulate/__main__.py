@@ -55,16 +55,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SERVER=NAME[,OPTION=VALUE]",
         help="let a server do something wrong; once for each server",
     )
-    parser.add_argument(
-        "--folder", metavar="DIR", help="make the folder in here instead of the system's place"
-    )
+    parser.add_argument("--folder", metavar="DIR", help="make the folder in here instead of the system's place")
     parser.add_argument("--password", metavar="TEXT", help="let OpenCode ask for it (user opencode)")
     parser.add_argument("--list", action="store_true", help="list the faults and end")
     return parser
 
 
 def _ends_with_stdin() -> bool:
-    """Say whether the end of stdin means anything: it does for a pipe or a terminal, not for the null device."""
+    """Say whether the end of stdin means anything: that of a pipe or a terminal does, the null device not."""
     try:
         mode = os.fstat(0).st_mode
     except OSError:
@@ -90,9 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
     if given.list:
         for fault in FAULTS:
             options = "".join(f",{key}={json.dumps(value)}" for key, value in fault.options.items())
-            sys.stdout.write(
-                f"{fault.server}={fault.name}{options}\n    {fault.where}: {fault.description}\n"
-            )
+            sys.stdout.write(f"{fault.server}={fault.name}{options}\n    {fault.where}: {fault.description}\n")
         return 0
     woken, wake = socket.socketpair()
     with woken, wake, tempfile.TemporaryDirectory(prefix="precheck-stage-", dir=given.folder) as folder:

@@ -98,8 +98,10 @@ class CodexStandIn(HttpStandIn):
 
     def reply(self, status: int, body: bytes, kind: str = "text/plain; charset=utf-8", **more: str) -> Reply:
         """Give an answer with the headers of this server; without a type where there is no body."""
-        headers = [("content-type", kind)] if body else []
-        headers += [*more.items(), ("content-length", str(len(body))), ("date", http_date())]
+        length = ("content-length", str(len(body)))
+        # What has a body has its length in front of `connection`, what has none behind it.
+        headers = [("content-type", kind), length, *more.items()] if body else [*more.items(), length]
+        headers.append(("date", http_date()))
         return Reply(status, tuple(headers), body)
 
     def _refusal(self, request: Seen) -> Reply | None:

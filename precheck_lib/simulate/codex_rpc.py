@@ -58,8 +58,8 @@ def dumps(value: object) -> bytes:
 def parse(text: bytes) -> dict[str, Any] | None:
     """Give the message in a text frame, or `None` for what the server meets with silence.
 
-    That is anything but an object with a string `method`, and an id that is neither an integer nor a string.
-    A notification has no id and is given back; nothing answers it.
+    That is anything but an object with a string `method`, and an id that is neither a string nor an integer
+    of 64 bits. A notification has no id and is given back; nothing answers it.
     """
     try:
         message = json.loads(text.decode())
@@ -68,7 +68,9 @@ def parse(text: bytes) -> dict[str, Any] | None:
     if not isinstance(message, dict) or not isinstance(message.get("method"), str):
         return None
     number = message.get("id", 0)
-    return message if isinstance(number, (int, str)) and not isinstance(number, bool) else None
+    if isinstance(number, int) and not isinstance(number, bool):
+        return message if -(1 << 63) <= number < 1 << 63 else None
+    return message if isinstance(number, str) else None
 
 
 class Dialect:
@@ -115,15 +117,7 @@ class Dialect:
         if method not in (known := _methods()):
             listed = ", ".join(f"`{name}`" for name in known)
             raise Refused(f"Invalid request: unknown variant `{method}`, expected one of {listed}")
-        params = message.get("params")
-        if method in _STRUCTS:
-            if params is None:
-                raise Refused("Invalid request: missing field `params`")
-            if not isinstance(params, (dict, list)):
-                raise Refused(
-                    f"Invalid request: invalid type: {_kind(params)}, expected struct {_STRUCTS[method]}"
-                )
-        params = params if isinstance(params, dict) else {}
+        params = _params(method, message.get("params")) if method in _STRUCTS else {}
         if method == "initialize":
             return self._initialize(session, params)
         if method == "account/read":
@@ -220,6 +214,18 @@ def _methods() -> list[str]:
 def _require(session: Session) -> None:
     if not session.initialized:
         raise Refused("Not initialized")
+
+
+def _params(method: str, params: Any) -> dict[str, Any]:
+    struct, fields = _STRUCTS[method]
+    if params is None:
+        raise Refused("Invalid request: missing field `params`")
+    if not isinstance(params, (dict, list)):
+        raise Refused(f"Invalid request: invalid type: {_kind(params)}, expected struct {struct}")
+    if isinstance(params, list) and len(params) < fields:
+        wanted = f"expected struct {struct} with {fields} elements"
+        raise Refused(f"Invalid request: invalid length {len(params)}, {wanted}")
+    return params if isinstance(params, dict) else {}
 
 
 def _page(params: dict[str, Any]) -> tuple[str | None, int | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,6 +28,8 @@ class Message:
 
 def accept_key(key: str) -> str:
     """Give the Sec-WebSocket-Accept that proves that the server read `key`."""
+    import hashlib
+
     digest = hashlib.sha1(key.encode() + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11", usedforsecurity=False)
     return base64.b64encode(digest.digest()).decode()
 
@@ -43,6 +44,13 @@ def frame(opcode: int, payload: bytes) -> bytes:
     else:
         size = b"\x7f" + length.to_bytes(8, "big")
     return bytes([0x80 | opcode]) + size + payload
+
+
+def _require_utf8(payload: bytes) -> None:
+    try:
+        payload.decode()
+    except UnicodeDecodeError as error:
+        raise Gone from error
 
 
 class Reader:
@@ -66,6 +74,8 @@ class Reader:
             if len(self._parts) > _LIMIT:
                 self._connection.reset()
             if final:
+                if self._opcode == TEXT:
+                    _require_utf8(self._parts)
                 done = Message(self._opcode, self._parts)
                 self._opcode, self._parts = None, b""
                 return done

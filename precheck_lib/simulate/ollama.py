@@ -56,8 +56,7 @@ class OllamaStandIn(HttpStandIn):
             options["model"] = canonical(options["model"])
         self.version = version
         self.models = {
-            canonical(name): faulted_model(self.fault, canonical(name), model)
-            for name, model in models.items()
+            canonical(name): faulted_model(self.fault, canonical(name), model) for name, model in models.items()
         }
         self.aborted: list[str] = []
         self._runners = Runners(self._unload_seconds)
@@ -264,9 +263,7 @@ class OllamaStandIn(HttpStandIn):
                 self._runners.touch(runner, ask.keep_alive)
             return None
 
-    def _end_load(
-        self, connection: Connection, name: str, runner: Runner, *, stays: bool, kept: bool
-    ) -> bool:
+    def _end_load(self, connection: Connection, name: str, runner: Runner, *, stays: bool, kept: bool) -> bool:
         """End a load and say whether it is done: resident if the client stayed, given up if its owner left.
 
         Given up is what the server does; a `kept` one goes on without its client.

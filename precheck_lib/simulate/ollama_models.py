@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -117,7 +116,11 @@ def stamp(after: float = 0.0) -> str:
 
 def digest_of(name: str, model: Model) -> str:
     """Give a model's digest, one made of its name where it has none."""
-    return model.digest or hashlib.sha256(name.encode()).hexdigest()
+    if model.digest:
+        return model.digest
+    import hashlib
+
+    return hashlib.sha256(name.encode()).hexdigest()
 
 
 def _details(name: str) -> dict[str, Any]:

@@ -98,13 +98,20 @@ class OpenCodeStandIn(HttpStandIn):
             return {"healthy": True}
         if at == "/global/config":
             return {}
-        if at not in ("/experimental/capabilities", "/config", "/config/providers"):
+        if at not in ("/experimental/capabilities", "/config", "/config/providers", "/provider"):
             return None
         config = self._resolved()
         if at == "/experimental/capabilities":
             return {"backgroundSubagents": self.background_subagents}
         self._spoil(config, at)
-        return config if at == "/config" else self._providers(config)
+        if at == "/config":
+            return config
+        answer = self._providers(config)
+        if at == "/config/providers":
+            return answer
+        # The real one lists every provider of its catalogue here (6.4 MB); what is connected is the same.
+        listed = answer["providers"]
+        return {"all": listed, "default": answer["default"], "connected": [entry["id"] for entry in listed]}
 
     def _resolved(self) -> dict[str, Any]:
         if self.fault.named("config-400"):
@@ -172,7 +179,8 @@ class OpenCodeStandIn(HttpStandIn):
 
     def _compressed(self, request: Seen, body: bytes) -> Reply:
         accepted = request.headers.get("accept-encoding", "").lower().split(",")
-        gzipped = any(part.split(";")[0].strip() == "gzip" and "q=0" not in part for part in accepted)
+        # Even `gzip;q=0` is taken for yes.
+        gzipped = any(part.split(";")[0].strip() == "gzip" for part in accepted)
         if len(body) < _GZIP_FROM or not gzipped:
             return self.reply(200, body)
         import gzip

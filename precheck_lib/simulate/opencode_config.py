@@ -71,8 +71,7 @@ def providers(config: Mapping[str, Any]) -> dict[str, Any]:
     if enabled is not None:
         listed = [entry for entry in listed if entry["id"] in enabled]
     default = {
-        entry["id"]: "big-pickle" if entry["id"] == "opencode" else next(iter(entry["models"]))
-        for entry in listed
+        entry["id"]: "big-pickle" if entry["id"] == "opencode" else next(iter(entry["models"])) for entry in listed
     }
     return {"providers": listed, "default": default}
 

@@ -103,8 +103,7 @@ class _Loader:
         head = self._convert(self.document, _Head, ())
         items = self.document.get("checks")
         checks = [
-            self._check(item, ("checks", index))
-            for index, item in enumerate(items if isinstance(items, list) else [])
+            self._check(item, ("checks", index)) for index, item in enumerate(items if isinstance(items, list) else [])
         ]
         made = [check for check in checks if check is not None]
         if not made and not self.problems:
@@ -113,9 +112,7 @@ class _Loader:
         pins = self._pins(head.pins) if head is not None and head.pins is not None else {}
         self._pin_references(self.document, (), pins)
         if self.problems or head is None:
-            raise SpecError(
-                sorted(self.problems, key=lambda problem: (problem.line, problem.column))[:_MOST_PROBLEMS]
-            )
+            raise SpecError(sorted(self.problems, key=lambda problem: (problem.line, problem.column))[:_MOST_PROBLEMS])
         return Spec(
             identity=SpecIdentity(name=head.name, path=self.identity.path, digest=self.identity.digest),
             checks=tuple(made),
@@ -130,13 +127,9 @@ class _Loader:
         if not isinstance(item, dict):
             self._problem(path, "a check is a mapping with an id and one kind")
             return None
-        frame = self._convert(
-            {key: item[key] for key in _Frame.__struct_fields__ if key in item}, _Frame, path
-        )
+        frame = self._convert({key: item[key] for key in _Frame.__struct_fields__ if key in item}, _Frame, path)
         if frame is not None and not _ID.match(frame.id):
-            self._problem(
-                (*path, "id"), f"the id {frame.id!r} is not lower-case letters, digits, '-', '_' and '.'"
-            )
+            self._problem((*path, "id"), f"the id {frame.id!r} is not lower-case letters, digits, '-', '_' and '.'")
         kinds = [key for key in item if key in KINDS]
         for key in item:
             if key not in KINDS and key not in _Frame.__struct_fields__:
@@ -197,9 +190,7 @@ class _Loader:
             if match is None:
                 continue
             if match[1] in pins:
-                self.problems.append(
-                    Problem(path, number, 1, f"the pin {match[1]!r} stands here a second time")
-                )
+                self.problems.append(Problem(path, number, 1, f"the pin {match[1]!r} stands here a second time"))
             pins[match[1]] = match[2]
         return pins
 

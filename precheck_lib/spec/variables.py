@@ -23,8 +23,8 @@ _REFERENCE = re.compile(r"\$(?:(\$)|\{(?:pin:([^}]*)|([A-Za-z_][A-Za-z0-9_]*)(?:
 def expand(value: Any, env: Mapping[str, str], pins: Mapping[str, str]) -> Any:
     """Replace the references in a text, or in all text inside a list or mapping.
 
-    A text that is one reference and nothing else becomes the value itself, so that `${NAME#/a}` can be an object. Raises
-    `AnswerError` that names the variable, never its value.
+    A text that is one reference and nothing else becomes the value itself, so that `${NAME#/a}` can be an object.
+    Raises `AnswerError` that names the variable, never its value.
     """
     if isinstance(value, list):
         return [expand(part, env, pins) for part in value]

@@ -18,7 +18,7 @@ _MAX_NODES = 100_000
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)\Z")
 _FLOAT = re.compile(r"[-+]?[0-9]+\.[0-9]+([eE][-+]?[0-9]+)?\Z")
 
-Path = tuple["str | int", ...]
+Path = tuple[str | int, ...]
 Places = dict[Path, tuple[int, int]]
 """Line and column (1-based) of the value at a path, and of a key at the path `(..., key, "?")`."""
 
@@ -41,9 +41,7 @@ def read_yaml(data: bytes, file: str) -> tuple[Any, Places]:
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
         raise SpecError([Problem(file, line, column, f"not YAML: {_plain(error)}")]) from None
     except (yaml.YAMLError, RecursionError) as error:
-        reason = (
-            "it is nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0]
-        )
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0]
         raise SpecError([Problem(file, 1, 1, f"not YAML: {reason}")]) from None
     if node is None:
         raise SpecError([Problem(file, 1, 1, "the file is empty")])
@@ -98,7 +96,8 @@ class _Builder:
             if key in made:
                 self._problem(key_node, f"the key {key!r} stands here a second time")
                 continue
-            self.places[(*path, key, "?")] = _place(key_node)
+            key_path: Path = (*path, key, "?")
+            self.places[key_path] = _place(key_node)
             made[key] = self.value(value_node, (*path, key))
         return made
 

@@ -223,13 +223,19 @@ class CodexClient:
 
     def answer(self, number: int | str, *, seconds: float = 10.0) -> dict[str, Any]:
         """Return the whole answer to the request with that id."""
+
+        def found() -> list[dict[str, Any]]:
+            return [seen for seen in self.answers if seen["id"] == number]
+
+        self.listen(lambda: bool(found()), f"an answer to request {number}", seconds=seconds)
+        return found()[0]
+
+    def listen(self, enough: Callable[[], bool], what: str, *, seconds: float = 10.0) -> None:
+        """Take what comes until it is `enough`; `what` names it where it does not come within `seconds`."""
         end = time.monotonic() + seconds
-        while True:
-            for seen in self.answers:
-                if seen["id"] == number:
-                    return seen
+        while not enough():
             left = end - time.monotonic()
-            assert left > 0, f"request {number} was not answered within {seconds:g} s"
+            assert left > 0, f"not within {seconds:g} s: {what}"
             self.socket.settimeout(left)
             try:
                 frame = json.loads(self.socket.recv())

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import websocket
 
 from precheck_lib.simulate import CodexStandIn, OpenCodeStandIn
 from tests.live.servers import (
@@ -22,7 +23,6 @@ from tests.live.servers import (
     OpenCodeServer,
     basic,
     codex_client,
-    poll,
 )
 
 if TYPE_CHECKING:
@@ -80,8 +80,11 @@ def without(*names: str, **more: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("method", "path", "headers"),
     [
-        *((method, path, {}) for path in ("/readyz", "/healthz", "/readyz?a=b") for method in ("GET", "HEAD", "POST")),
-        *((method, path, {}) for path in ("/", "/health", "/readyz/", "/READYZ") for method in ("GET", "HEAD", "POST")),
+        *(
+            (method, path, {})
+            for path in ("/readyz", "/healthz", "/readyz?a=b", "/", "/health", "/readyz/", "/READYZ")
+            for method in ("GET", "HEAD", "POST")
+        ),
         ("GET", "/readyz", {"Origin": "http://127.0.0.1"}),
         ("GET", "/", {"Origin": ""}),
         ("POST", "/", {"Origin": "null"}),
@@ -107,7 +110,9 @@ def test_codex_answers_a_plain_request(
 
 
 @pytest.mark.parametrize("path", ["/", "/ws", "/foo?bar"])
-def test_codex_upgrades_on_any_other_path(codex: CodexServer, codex_stand_in: CodexStandIn, path: str) -> None:
+def test_codex_upgrades_on_any_other_path(
+    codex: CodexServer, codex_stand_in: CodexStandIn, path: str
+) -> None:
     real = tell(codex.find_port(), "GET", path, UPGRADE)
     held = tell(codex_stand_in.port, "GET", path, UPGRADE)
     assert real.status == 101
@@ -136,13 +141,14 @@ def masked(value: Any, key: str = "") -> Any:
     return value
 
 
-def fence(client: CodexClient) -> list[dict[str, Any]]:
-    """Return the answers that came before the one to a call that is made now."""
+def fence(client: CodexClient, least: int = 0) -> list[dict[str, Any]]:
+    """Return the answers that came before the one to a call that is made now, and that many at least."""
     client.socket.send(json.dumps({"id": "fence", "method": "account/read", "params": {}}))
     client.answer("fence")
-    *before, _ = client.answers
+    client.listen(lambda: len(client.answers) > least, f"{least} answers before that one")
+    others = [answer for answer in client.answers if answer["id"] != "fence"]
     client.answers.clear()
-    return before
+    return others
 
 
 INITIALIZE = {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": DAEMON, "version": "1.0"}}}
@@ -215,37 +221,48 @@ def introduced(info: Any, **more: Any) -> dict[str, Any]:
 def test_codex_answers_a_message(
     codex: CodexServer, codex_stand_in: CodexStandIn, message: Any, initialized: bool
 ) -> None:
-    def answers(url: str) -> Any:
+    def answers(url: str, least: int = 0) -> list[Any]:
         with codex_client(url) as client:
             if initialized:
                 client.initialize(DAEMON)
                 client.answers.clear()
             client.socket.send(message if isinstance(message, str) else json.dumps(message))
-            return masked(fence(client))
+            told: list[Any] = masked(fence(client, least))
+            return told
 
-    assert answers(codex_stand_in.url) == answers(codex.url)
+    held = answers(codex_stand_in.url)
+    assert held == answers(codex.url, len(held))
 
 
 def test_codex_names_its_clients(commands: Commands, tmp_path: Path) -> None:
     def agents(url: str) -> list[str]:
         told = []
-        for name, version in ((DAEMON, "1"), ("codex-backend", "2"), ("first", "3"), ("a/9.9.9 (b; c)", ""), (DAEMON, "5")):
+        for name, version in (
+            (DAEMON, "1"),
+            ("codex-backend", "2"),
+            ("first", "3"),
+            ("a/9.9.9 (b; c)", "4"),
+            (DAEMON, "5"),
+        ):
             with codex_client(url) as client:
                 told.append(masked(client.initialize(name, version))["userAgent"])
         return told
 
-    with CodexServer(commands, tmp_path) as server, CodexStandIn("/", version=commands.codex_version) as stand_in:
+    with (
+        CodexServer(commands, tmp_path) as server,
+        CodexStandIn("/", version=commands.codex_version) as stand_in,
+    ):
         assert agents(stand_in.url) == agents(server.ready().url)
 
 
 def test_codex_notifies_after_initialize(codex: CodexServer, codex_stand_in: CodexStandIn) -> None:
+    status = "remoteControl/status/changed"
+
     def notified(url: str) -> dict[str, Any]:
         with codex_client(url) as client:
             client.initialize(DAEMON)
-            poll(
-                "the status of remote control",
-                lambda: bool(fence(client) or any("remoteControl" in note["method"] for note in client.notified)),
-                seconds=10,
+            client.listen(
+                lambda: status in [note["method"] for note in client.notified], f"a notification {status}"
             )
             return {note["method"]: masked(note) for note in client.notified}
 
@@ -262,7 +279,9 @@ def test_codex_keeps_silent_of_what_a_client_does_not_want_to_hear(
     for url in (codex.url, codex_stand_in.url):
         with codex_client(url) as client:
             info = {"name": DAEMON, "version": "1"}
-            client.ask("initialize", {"clientInfo": info, "capabilities": {"optOutNotificationMethods": unwanted}})
+            client.ask(
+                "initialize", {"clientInfo": info, "capabilities": {"optOutNotificationMethods": unwanted}}
+            )
             for _ in range(20):
                 fence(client)
             assert client.notified == []
@@ -304,23 +323,24 @@ def test_codex_with_an_api_key(signed_in_codex: CodexServer) -> None:
         assert answer(stand_in.url) == answer(signed_in_codex.url)
 
 
-def test_codex_answers_a_ping_and_drops_a_closed_connection(
+def test_codex_answers_a_ping_and_drops_a_connection_that_is_closed(
     codex: CodexServer, codex_stand_in: CodexStandIn
 ) -> None:
-    for url in (codex.url, codex_stand_in.url):
+    def frames(url: str) -> list[tuple[int, bytes]]:
+        came: list[tuple[int, bytes]] = []
         with codex_client(url) as client:
             client.socket.ping("a payload")
-            opcode, frame = client.socket.recv_data_frame(control_frame=True)
-            assert (opcode, frame.data) == (10, b"a payload"), url
+            client.socket.send(json.dumps({"id": 1, "method": "account/read", "params": {}}))
+            while not came or came[-1][0] != websocket.ABNF.OPCODE_TEXT:
+                came.append(client.socket.recv_data(control_frame=True))
             client.socket.send_close()
-            client.socket.settimeout(5)
-            frames = []
-            try:
-                while True:
-                    frames.append(client.socket.recv_frame().opcode)
-            except OSError:
-                pass
-            print(url, frames)
+            with pytest.raises(websocket.WebSocketConnectionClosedException):
+                client.socket.recv_data(control_frame=True)
+        return came
+
+    real = frames(codex.url)
+    assert (websocket.ABNF.OPCODE_PONG, b"a payload") in real
+    assert frames(codex_stand_in.url) == real
 
 
 # --- OpenCode ---
@@ -330,12 +350,9 @@ def same_answer(real: Told, held: Told) -> None:
     assert (held.status, held.reason) == (real.status, real.reason)
     assert held.headers.keys() == real.headers.keys()
     assert held.headers.get("content-type") == real.headers.get("content-type")
-    if real.headers.get("content-type") == "application/json":
-        assert held.json == real.json
-        # The order too: it decides which model is a provider's default.
-        assert json.dumps(held.json) == json.dumps(real.json)
-        assert held.headers == real.headers
-        assert held.body == real.body
+    # Of the page that answers for unknown paths the stand-in has a short form; all else is equal to the byte.
+    if real.headers.get("content-type") != "text/html":
+        assert held == real
 
 
 @pytest.fixture(scope="module")
@@ -345,7 +362,14 @@ def opencode_stand_in(opencode: OpenCodeServer) -> Iterator[OpenCodeStandIn]:
         yield stand_in
 
 
-READS = ("/global/health", "/api/health", "/global/config", "/experimental/capabilities", "/config", "/config/providers")
+READS = (
+    "/global/health",
+    "/api/health",
+    "/global/config",
+    "/experimental/capabilities",
+    "/config",
+    "/config/providers",
+)
 
 
 @pytest.mark.parametrize(
@@ -366,11 +390,13 @@ READS = ("/global/health", "/api/health", "/global/config", "/experimental/capab
         ("POST", "/no/such/path"),
     ],
 )
-def test_opencode_answers(opencode: OpenCodeServer, opencode_stand_in: OpenCodeStandIn, method: str, path: str) -> None:
+def test_opencode_answers(
+    opencode: OpenCodeServer, opencode_stand_in: OpenCodeStandIn, method: str, path: str
+) -> None:
     same_answer(tell(opencode.port, method, path), tell(opencode_stand_in.port, method, path))
 
 
-@pytest.mark.parametrize("encoding", ["identity", "gzip", "gzip;q=0", "deflate, gzip, br", "*"])
+@pytest.mark.parametrize("encoding", ["identity", "gzip", "gzip, deflate", "br"])
 @pytest.mark.parametrize("path", ["/global/health", "/config", "/config/providers"])
 def test_opencode_compresses(
     opencode: OpenCodeServer, opencode_stand_in: OpenCodeStandIn, path: str, encoding: str
@@ -383,7 +409,9 @@ def test_opencode_compresses(
 
 
 @pytest.mark.parametrize("path", [*READS, "/", "/no/such/path"])
-def test_opencode_answers_whoever_knows_the_password_and_nobody_else(locked_opencode: OpenCodeServer, path: str) -> None:
+def test_opencode_answers_whoever_knows_the_password_and_nobody_else(
+    locked_opencode: OpenCodeServer, path: str
+) -> None:
     username, password = locked_opencode.username, locked_opencode.password
     assert username
     assert password
@@ -413,13 +441,17 @@ def test_opencode_answers_whoever_knows_the_password_and_nobody_else(locked_open
 
 
 @pytest.mark.parametrize("path", READS)
-def test_opencode_refuses_a_configuration_of_the_wrong_shape(opencode_of_wrong_shape: OpenCodeServer, path: str) -> None:
+def test_opencode_refuses_a_configuration_of_the_wrong_shape(
+    opencode_of_wrong_shape: OpenCodeServer, path: str
+) -> None:
     with OpenCodeStandIn(WRONG_SHAPE, version=opencode_of_wrong_shape.commands.opencode_version) as stand_in:
         same_answer(tell(opencode_of_wrong_shape.port, "GET", path), tell(stand_in.port, "GET", path))
 
 
 @pytest.mark.parametrize("path", READS)
-def test_opencode_refuses_a_configuration_that_is_no_json(opencode_without_json: OpenCodeServer, path: str) -> None:
+def test_opencode_refuses_a_configuration_that_is_no_json(
+    opencode_without_json: OpenCodeServer, path: str
+) -> None:
     with OpenCodeStandIn(NO_JSON, version=opencode_without_json.commands.opencode_version) as stand_in:
         real, held = tell(opencode_without_json.port, "GET", path), tell(stand_in.port, "GET", path)
     assert (held.status, held.headers.keys()) == (real.status, real.headers.keys())
@@ -448,14 +480,18 @@ def test_opencode_fills_in_what_a_configuration_leaves_out(commands: Commands, t
                     "no_such_key": 1,
                     "api": "http://127.0.0.1:9/v1",
                     "env": ["NOT_SET"],
-                    "options": {"z": 1, "baseURL": "{env:BASE}", "a": {"b": ["{env:NOT_SET}", 1]}, "timeout": 5000},
+                    "options": {
+                        "z": 1,
+                        "baseURL": "{env:BASE}",
+                        "a": {"b": ["{env:NOT_SET}", 1]},
+                        "timeout": 5000,
+                    },
                     "models": {
                         "z": {},
                         "big": {
                             "no_such_key": 1,
                             "id": "big:70b",
                             "name": "Big",
-                            "reasoning": True,
                             "tool_call": False,
                             "temperature": True,
                             "attachment": True,
@@ -480,4 +516,15 @@ def test_opencode_fills_in_what_a_configuration_leaves_out(commands: Commands, t
     ):
         server.ready()
         for path in ("/config", "/config/providers"):
-            same_answer(tell(server.port, "GET", path), tell(stand_in.port, "GET", path))
+            real, held = tell(server.port, "GET", path), tell(stand_in.port, "GET", path)
+            assert held.headers == real.headers
+            assert held.json == real.json
+            assert orders_of_models(held.json) == orders_of_models(real.json)
+
+
+def orders_of_models(value: Any) -> list[list[str]]:
+    """Return the keys of every `models` in their order: the first is a provider's default model."""
+    if isinstance(value, dict):
+        here = [list(value["models"])] if isinstance(value.get("models"), dict) else []
+        return here + [order for below in value.values() for order in orders_of_models(below)]
+    return [order for below in value for order in orders_of_models(below)] if isinstance(value, list) else []

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from precheck_lib.outcome import CheckResult, CycleRecord, Finding, Host, Report, RequestRecord, Source, SpecIdentity
+from precheck_lib.outcome import (
+    CheckResult,
+    CycleRecord,
+    Finding,
+    Host,
+    Report,
+    RequestRecord,
+    Source,
+    SpecIdentity,
+)
 
 HOSTILE = {
     "command-v2": "::error::boo",
@@ -99,7 +108,12 @@ class Maker:
             ],
             requests=[
                 RequestRecord(
-                    check=text, method=text, url=text, connect_timeout_s=2.0, total_timeout_s=10.0, allowed_s=9.5
+                    check=text,
+                    method=text,
+                    url=text,
+                    connect_timeout_s=2.0,
+                    total_timeout_s=10.0,
+                    allowed_s=9.5,
                 )
             ],
             cycles=[CycleRecord(model=text)],

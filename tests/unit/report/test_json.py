@@ -15,9 +15,7 @@ HARMFUL = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 def test_a_report_has_exactly_these_keys_in_this_order(make):
     report = make.report(
-        make.check(
-            "a", "failed", source=Source("strict.yml", 7), started_s=0.5, elapsed_s=1.23456, budget_s=2.0
-        ),
+        make.check("a", "failed", source=Source("strict.yml", 7), started_s=0.5, elapsed_s=1.23456, budget_s=2.0),
         make.check("b", "skipped", skipped_for="a"),
         elapsed_s=3.00049,
         budget_s=60.0,

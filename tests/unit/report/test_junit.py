@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import xml.etree.ElementTree as ET
 
@@ -14,8 +13,8 @@ from precheck_lib.outcome import Host, Source, SpecIdentity
 from precheck_lib.report import junit_bytes
 from precheck_lib.report.junit import place
 
-# The rules of junit-10.xsd of Jenkins' xUnit plugin: element -> attributes (those that must be there with a star)
-# and children.
+# The rules of junit-10.xsd of Jenkins' xUnit plugin: element -> attributes (with a star those that must be
+# there) and children.
 SCHEMA = {
     "testsuites": ("name time tests failures errors", "testsuite"),
     "testsuite": (
@@ -56,9 +55,7 @@ def check_schema(root):
 @pytest.fixture
 def all_outcomes(make):
     warning = make.finding("odd", severity="warning", evidence="seen", remedy="look", who="spec")
-    first = make.finding(
-        "the port is closed", evidence="refused", remedy="start it", code="tcp.failed", retryable=True
-    )
+    first = make.finding("the port is closed", evidence="refused", remedy="start it", code="tcp.failed", retryable=True)
     second = make.finding("and one more", code="tcp.deadline")
     return make.report(
         make.check("roles", elapsed_s=0.0),
@@ -150,9 +147,7 @@ def test_a_warning_of_a_passed_check_is_its_output(all_outcomes):
 
 
 def test_the_properties_say_what_was_run_and_how_it_ended(all_outcomes):
-    properties = {
-        item.get("name"): item.get("value") for item in parse(junit_bytes(all_outcomes)).iter("property")
-    }
+    properties = {item.get("name"): item.get("value") for item in parse(junit_bytes(all_outcomes)).iter("property")}
     assert properties == {
         "precheck.verdict": "not-ready",
         "precheck.exit_code": "1",
@@ -234,7 +229,7 @@ def test_a_time_is_always_three_decimals(make, number):
 
 
 def test_hostile_texts_leave_a_valid_document_with_right_counts(make, hostile):
-    root = parse(junit_bytes(make.hostile(hostile), workspace=os.getcwd()))
+    root = parse(junit_bytes(make.hostile(hostile), workspace="/"))
     for case in root.iter("testcase"):  # a hostile path may lie in the workspace
         case.attrib.pop("file", None)
         case.attrib.pop("line", None)

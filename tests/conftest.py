@@ -1,0 +1,97 @@
+"""Every test leaves the process as it found it: no thread, child, socket or other descriptor stays."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PATIENCE_SECONDS = 2.0
+_PR_SET_CHILD_SUBREAPER = 36
+_FAILED = pytest.StashKey[bool]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "leaves(*kinds): the test may leave behind what is named: thread, child, descriptor"
+    )
+    if sys.platform == "linux":
+        # An orphan of a command that was run becomes our child, so that it is found whatever it did to get away.
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    outcome = yield
+    if outcome.get_result().failed:
+        item.stash[_FAILED] = True
+
+
+def _descriptors() -> dict[int, str]:
+    found = {}
+    for entry in os.listdir("/proc/self/fd") if Path("/proc/self/fd").is_dir() else ():
+        with contextlib.suppress(OSError):  # the one that lists the folder is gone by now
+            found[int(entry)] = os.readlink(f"/proc/self/fd/{entry}")
+    return found
+
+
+def _children() -> dict[int, str]:
+    found = {}
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            found[process.pid] = f"{process.name()} ({process.status()})"
+    return found
+
+
+def _reap(known: set[int]) -> None:
+    """Take the exit status of orphans that became our children; a test's own children it has to wait for itself."""
+    for pid, what in _children().items():
+        if pid not in known and "zombie" in what:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+def _left(before: tuple[set[threading.Thread], set[int], dict[int, str]]) -> dict[str, list[str]]:
+    threads, children, descriptors = before
+    _reap(children)
+    return {
+        "thread": [thread.name for thread in threading.enumerate() if thread not in threads],
+        "child": [f"{pid}: {what}" for pid, what in _children().items() if pid not in children],
+        "descriptor": [
+            f"{number}: {what}" for number, what in _descriptors().items() if descriptors.get(number) != what
+        ],
+    }
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = set(threading.enumerate()), set(_children()), _descriptors()
+    yield
+    allowed = {kind for mark in request.node.iter_markers("leaves") for kind in mark.args}
+    end = time.monotonic() + _PATIENCE_SECONDS
+    pause = 0.001
+    while True:
+        left = {kind: what for kind, what in _left(before).items() if what and kind not in allowed}
+        if not left or time.monotonic() > end:
+            break
+        time.sleep(pause)
+        pause = min(0.05, pause * 2)
+        gc.collect()
+    for line in left.get("child", []):  # it must not disturb the next test
+        with contextlib.suppress(OSError):
+            os.kill(int(line.partition(":")[0]), signal.SIGKILL)
+    if left and not request.node.stash.get(_FAILED, False):
+        pytest.fail(f"left behind: {left}")

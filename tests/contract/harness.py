@@ -1,0 +1,365 @@
+"""Runs the command as a user does, in a process of its own with an exact environment, and reads what it left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import yaml
+
+from precheck_lib.simulate import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+ROOT = Path(__file__).resolve().parents[2]
+SPECS = ROOT / "specs"
+SUCCESS = "strict live precheck passed"
+SECRET_ROLES = (
+    "TEST_OPENAI_API_KEY",
+    "TEST_ANTHROPIC_API_KEY",
+    "TEST_GEMINI_API_KEY",
+    "TEST_OPENCODE_PASSWORD",
+    "OPENCODE_CONFIG_CONTENT",
+)
+ORDER = (
+    "roles",
+    "commands",
+    "codex-tcp",
+    "codex",
+    "opencode-health",
+    "opencode-capabilities",
+    "opencode-config",
+    "opencode-providers",
+    "ollama-tags",
+    "residency",
+)
+"""The ids of the strict spec's checks in their order (CONTRACT D1)."""
+
+# `-m precheck_lib` of this checkout, from any working folder and without a variable in the environment.
+COMMAND = (
+    sys.executable,
+    "-c",
+    f"import sys, runpy; sys.path[0] = {str(ROOT)!r}; "
+    "runpy.run_module('precheck_lib', run_name='__main__', alter_sys=True)",
+)
+
+SMALL: Mapping[str, Mapping[str, Any]] = {
+    "roles": {"budget": "1s"},
+    "commands": {"budget": "1s"},
+    "codex-tcp": {"budget": "500ms"},
+    "codex": {"budget": "1s", "connect": "500ms"},
+    "opencode-health": {"budget": "1s", "connect": "500ms"},
+    "opencode-capabilities": {"budget": "1s", "connect": "500ms"},
+    "opencode-config": {"budget": "1s", "connect": "500ms"},
+    "opencode-providers": {"budget": "1s", "connect": "500ms"},
+    "ollama-tags": {"budget": "1s", "connect": "500ms"},
+    "residency": {
+        "connect": "500ms",
+        "read": "500ms",
+        "unload": "1s",
+        "removal": "1s",
+        "load": "1s",
+        "settle": "100ms",
+        "hold": "200ms",
+        "reserve": "1s",
+        "reserve_per_model": "1s",
+    },
+}
+"""The bounds of `small_strict`: by check id, `budget` and the options of the check's kind."""
+
+_FRAME = ("id", "title", "needs", "budget")
+
+
+def write_strict(
+    folder: Path,
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    small: bool = True,
+    **head: Any,
+) -> Path:
+    """Write a copy of the strict spec and its pins into `folder`, with the bounds of `SMALL`; give the spec's path.
+
+    `changes` are further ones in the form of `SMALL` (an option that is `None` is taken out); `head` replaces keys of
+    the spec itself, such as `exit_codes`.
+    """
+    document = yaml.safe_load((SPECS / "strict.yml").read_text(encoding="utf-8"))
+    wanted: dict[str, dict[str, Any]] = {}
+    for part in (SMALL if small else {}, changes or {}):
+        for check_id, values in part.items():
+            wanted.setdefault(check_id, {}).update(values)
+    for check in document["checks"]:
+        (kind,) = (key for key in check if key not in _FRAME)
+        for name, value in wanted.pop(check["id"], {}).items():
+            place = check if name in _FRAME else check[kind]
+            place[name] = value
+            if value is None:
+                del place[name]
+    assert not wanted, f"the strict spec has no check {', '.join(wanted)}"
+    for name, value in head.items():
+        document[name] = value
+        if value is None:
+            del document[name]
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(SPECS / "SPECIFICATIONS.md", folder / "SPECIFICATIONS.md")
+    path = folder / "strict.yml"
+    path.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    return path
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case of a JUnit document: `word` is passed, failed, error or skipped."""
+
+    word: str
+    type: str = ""
+    message: str = ""
+    text: str = ""
+    system_out: str = ""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that has ended: exit code (negative: by that signal), both streams, both reports, seconds."""
+
+    code: int
+    out: str
+    err: str
+    json: Any
+    junit: ET.Element | None
+    elapsed: float
+    raw: bytes = b""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cases(self) -> dict[str, Case]:
+        """The test cases of the JUnit document by name, in order."""
+        assert self.junit is not None, self
+        return {case.get("name", ""): _case(case) for case in self.junit.iter("testcase")}
+
+    @property
+    def words(self) -> dict[str, str]:
+        """How each check ended, by id, as JUnit has it."""
+        return {name: case.word for name, case in self.cases.items()}
+
+    @property
+    def blockers(self) -> list[str]:
+        """The checks that failed or could not be found out."""
+        return [name for name, word in self.words.items() if word in ("failed", "error")]
+
+    @property
+    def messages(self) -> list[str]:
+        """The messages of all findings, in order, warnings too."""
+        return [finding["message"] for check in self.json["checks"] for finding in check["findings"]]
+
+    @property
+    def requests(self) -> list[tuple[str, str]]:
+        """Method and URL of each request of the JSON report."""
+        return [(request["method"], request["url"]) for request in self.json["requests"]]
+
+    def check(self, check_id: str) -> dict[str, Any]:
+        """Give one check of the JSON report."""
+        (found,) = (check for check in self.json["checks"] if check["id"] == check_id)
+        return found
+
+    def __str__(self) -> str:
+        return f"exit {self.code} after {self.elapsed:.2f} s\n--- stdout\n{self.out}--- stderr\n{self.err}"
+
+
+def _case(element: ET.Element) -> Case:
+    out = element.findtext("system-out") or ""
+    for tag, word in (("failure", "failed"), ("error", "error"), ("skipped", "skipped")):
+        found = element.find(tag)
+        if found is not None:
+            return Case(word, found.get("type", ""), found.get("message", ""), found.text or "", out)
+    return Case("passed", system_out=out)
+
+
+class Running:
+    """A run that goes on: `process`, its report files `json` and `junit`, and `finish` to wait for its end."""
+
+    def __init__(
+        self,
+        stage: Stage | Mapping[str, str],
+        *args: str,
+        spec: str | Path | None = "strict",
+        cwd: str | Path | None = None,
+        reports: bool = True,
+        command: Sequence[str] = COMMAND,
+        **popen: Any,
+    ) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="contract-")
+        place = Path(self._folder.name)
+        self.json, self.junit = place / "report.json", place / "report.xml"
+        self.env = dict(stage.environment if isinstance(stage, Stage) else stage)
+        (place / "cwd").mkdir()
+        arguments = [*command, *(["run", str(spec)] if spec is not None else []), *args]
+        if reports:
+            arguments += ["--json", str(self.json), "--junit", str(self.junit)]
+        self.started = time.monotonic()
+        try:
+            self.process = subprocess.Popen(
+                arguments,
+                env=self.env,
+                cwd=place / "cwd" if cwd is None else cwd,
+                **{
+                    "stdin": subprocess.DEVNULL,
+                    "stdout": subprocess.PIPE,
+                    "stderr": subprocess.PIPE,
+                    **popen,
+                },
+            )
+        except BaseException:
+            self._folder.cleanup()
+            raise
+
+    def signal(self, number: int) -> None:
+        """Send a signal to it (and to nothing that it has started)."""
+        os.kill(self.process.pid, number)
+
+    def finish(self, timeout: float = 20.0) -> Ended:
+        """Wait for its end and read what it left; one that does not end in time is killed, and the test fails."""
+        try:
+            out, err = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            out, err = self.process.communicate()
+            raise AssertionError(f"not ended after {timeout} s\n{_text(out)}\n{_text(err)}") from None
+        elapsed = time.monotonic() - self.started
+        raw = self.json.read_bytes() if self.json.is_file() else b""
+        xml = self.junit.read_bytes() if self.junit.is_file() else b""
+        return Ended(
+            code=self.process.returncode,
+            out=_text(out),
+            err=_text(err),
+            json=json.loads(raw) if raw else None,
+            junit=ET.fromstring(xml) if xml else None,
+            elapsed=elapsed,
+            raw=raw + xml,
+            env=self.env,
+        )
+
+    def close(self) -> None:
+        """End it if it has not ended, and remove its files."""
+        if self.process.poll() is None:
+            self.process.kill()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+        self.process.wait()
+        self._folder.cleanup()
+
+
+def _text(data: bytes | None) -> str:
+    return (data or b"").decode("utf-8", "surrogateescape")
+
+
+@contextlib.contextmanager
+def start_precheck(
+    stage: Stage | Mapping[str, str], *args: str, spec: str | Path | None = "strict", **more: Any
+) -> Iterator[Running]:
+    """Start `precheck run SPEC ARGS --json F --junit F` with exactly that environment; it is ended with the block.
+
+    The working folder is an empty one of its own. `more` is for `Running` and for `Popen`.
+    """
+    running = Running(stage, *args, spec=spec, **more)
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+def run_precheck(
+    stage: Stage | Mapping[str, str],
+    *args: str,
+    spec: str | Path | None = "strict",
+    timeout: float = 20.0,
+    verify: bool = True,
+    **more: Any,
+) -> Ended:
+    """Run it to its end; what must hold of every run is asserted right away (`verify`)."""
+    with start_precheck(stage, *args, spec=spec, **more) as running:
+        ended = running.finish(timeout)
+    if verify:
+        assert_sound(ended)
+    return ended
+
+
+def assert_sound(ended: Ended) -> None:
+    """Assert what holds of every run that wrote its reports, whatever happened (CONTRACT A4, A6, B5, C2)."""
+    assert ended.json is not None, ended
+    assert ended.junit is not None, ended
+    assert ended.code == ended.json["exit_code"], ended
+    words = [check["outcome"] for check in ended.json["checks"]]
+    assert list(ended.words.values()) == words, ended
+    assert (ended.code == 0) == (not ended.blockers), ended
+    assert (ended.json["verdict"] == "ready") == (ended.code == 0), ended
+    assert (SUCCESS in ended.out) == (ended.code == 0 and ended.json["spec"]["name"] == "strict"), ended
+    if ended.code == 0:
+        assert not ended.out.rstrip("\n").endswith("\n"), ended
+    for check in ended.json["checks"]:
+        assert (check["outcome"] == "skipped") == (check["skipped_for"] is not None), ended
+        if check["outcome"] == "skipped":
+            assert check["skipped_for"] in ended.blockers, ended
+            assert check["skipped_for"] in ended.cases[check["id"]].message, ended
+    for text in ended.messages:
+        assert text.strip(), ended
+    assert "Traceback (most recent call last)" not in ended.err, ended
+    for secret in secrets_of(ended.env):
+        for where in (ended.out, ended.err, ended.raw.decode("utf-8")):
+            assert secret not in where, f"a secret is shown: {ended}"
+
+
+def secrets_of(env: Mapping[str, str]) -> list[str]:
+    """Give the values in an environment that must not be seen anywhere: those of 8 characters or more."""
+    found = [env[name] for name in SECRET_ROLES if len(env.get(name, "")) >= 8]
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+        key = json.loads(env["OPENCODE_CONFIG_CONTENT"])["provider"]["ollama"]["options"]["apiKey"]
+        if len(key) >= 8 and "{" not in key:
+            found.append(key)
+    return found
+
+
+def nothing_was_contacted(stage: Stage) -> bool:
+    """Say whether no stand-in was even connected to."""
+    return not (stage.codex.connections or stage.opencode.connections or stage.ollama.connections)
+
+
+def everything_seen(stage: Stage) -> list[str]:
+    """Give all that arrived at the three stand-ins in the order of its arrival, each as a few words.
+
+    `codex connection`, `codex GET /`, `codex initialize`, `opencode GET /config`, `ollama GET /api/ps`,
+    `ollama unload qwen3:8b`, ...
+    """
+    found: list[tuple[float, int, str]] = []
+    for name, server in (("codex", stage.codex), ("opencode", stage.opencode), ("ollama", stage.ollama)):
+        found += [(connection.at, 0, f"{name} connection") for connection in server.connections]
+        for request in server.seen:
+            step = server.step(request)
+            what = f"{request.method} {request.path}"
+            if name == "ollama" and step in ("load", "unload"):
+                what = f"{step} {json.loads(request.body)['model']}"
+            found.append((request.at, 1, f"{name} {what}"))
+    found += [(call.at, 2, f"codex {call.method}") for call in stage.codex.calls]
+    return [what for _, _, what in sorted(found)]
+
+
+def ignoring(*numbers: int) -> Callable[[], None]:
+    """Give a `preexec_fn` that ignores these signals, as nohup does."""
+
+    def ignore() -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+
+    return ignore
