@@ -1,5 +1,86 @@
-"""The gate that decides in seconds whether a self-hosted GPU runner is fit for an expensive job."""
+"""The gate that decides in seconds whether a self-hosted GPU runner is fit for an expensive job.
+
+    from precheck_lib import load_spec, run
+
+    report = run(load_spec("strict"), env=os.environ)
+    report.verdict        # "ready", "not-ready", "error", "cancelled"
+
+Everything public is listed in `__all__`; the rest may change. Names are imported when they are first used, so that
+`precheck --version` does not pay for what it does not need.
+"""
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from precheck_lib.engine import BudgetTooSmallError, run
+    from precheck_lib.findings import CATALOGUE
+    from precheck_lib.outcome import (
+        CheckResult,
+        CycleRecord,
+        Finding,
+        Host,
+        Report,
+        RequestRecord,
+        Source,
+        SpecIdentity,
+    )
+    from precheck_lib.report import json_bytes, junit_bytes
+    from precheck_lib.spec import CheckSpec, Problem, Spec, SpecError, load_spec
+
 __version__ = "0.1.0"
+
+_HOMES = {
+    "BudgetTooSmallError": "engine",
+    "CATALOGUE": "findings",
+    "CheckResult": "outcome",
+    "CheckSpec": "spec",
+    "CycleRecord": "outcome",
+    "Finding": "outcome",
+    "Host": "outcome",
+    "Problem": "spec",
+    "Report": "outcome",
+    "RequestRecord": "outcome",
+    "Source": "outcome",
+    "Spec": "spec",
+    "SpecError": "spec",
+    "SpecIdentity": "outcome",
+    "json_bytes": "report",
+    "junit_bytes": "report",
+    "load_spec": "spec",
+    "run": "engine",
+}
+
+__all__ = [
+    "CATALOGUE",
+    "BudgetTooSmallError",
+    "CheckResult",
+    "CheckSpec",
+    "CycleRecord",
+    "Finding",
+    "Host",
+    "Problem",
+    "Report",
+    "RequestRecord",
+    "Source",
+    "Spec",
+    "SpecError",
+    "SpecIdentity",
+    "__version__",
+    "json_bytes",
+    "junit_bytes",
+    "load_spec",
+    "run",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

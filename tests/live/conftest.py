@@ -45,9 +45,7 @@ def missing(reason: str) -> None:
 def commands() -> Iterator[Commands]:
     folder = os.environ.get("PRECHECK_LIVE_BIN", "")
     if not folder:
-        reason = (
-            os.environ.get("PRECHECK_LIVE_MISSING") or "PRECHECK_LIVE_BIN is not set (run scripts/test-live)"
-        )
+        reason = os.environ.get("PRECHECK_LIVE_MISSING") or "PRECHECK_LIVE_BIN is not set (run scripts/test-live)"
         missing(f"the real servers are not there: {reason}")
     for name in ("codex", "opencode"):
         if not os.access(Path(folder, name), os.X_OK):
@@ -105,9 +103,7 @@ def locked_opencode(commands: Commands, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="session")
-def opencode_without_json(
-    commands: Commands, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[OpenCodeServer]:
+def opencode_without_json(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenCodeServer]:
     """An OpenCode server whose configuration cannot be read, with a key in it."""
     folder = tmp_path_factory.mktemp("opencode-without-json")
     with OpenCodeServer(commands, folder, content=NO_JSON) as server:
@@ -115,9 +111,7 @@ def opencode_without_json(
 
 
 @pytest.fixture(scope="session")
-def opencode_of_wrong_shape(
-    commands: Commands, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[OpenCodeServer]:
+def opencode_of_wrong_shape(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenCodeServer]:
     """An OpenCode server whose configuration has values of wrong types, with a key in it."""
     folder = tmp_path_factory.mktemp("opencode-of-wrong-shape")
     with OpenCodeServer(commands, folder, content=WRONG_SHAPE) as server:

@@ -117,9 +117,7 @@ def reserved_port() -> int:
 class Server:
     """A child in a session of its own with a home below `folder`; what it prints is in `log`."""
 
-    def __init__(
-        self, commands: Commands, folder: Path, environment: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, commands: Commands, folder: Path, environment: Mapping[str, str] | None = None) -> None:
         """Say where it lives and what its environment has beyond the least."""
         self.commands = commands
         self.folder = folder
@@ -398,9 +396,7 @@ class OpenCodeServer(Server):
         self.until("healthy", probe)
         return self
 
-    def get(
-        self, path: str, headers: Mapping[str, str] | None = None, *, seconds: float = 20.0
-    ) -> requests.Response:
+    def get(self, path: str, headers: Mapping[str, str] | None = None, *, seconds: float = 20.0) -> requests.Response:
         """Ask for `path` with the right password."""
         return get(f"{self.url}{path}", {**self.authorization(), **(headers or {})}, seconds=seconds)
 

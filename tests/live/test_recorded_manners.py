@@ -53,9 +53,7 @@ def test_codex_prints_its_version_as_the_only_line_of_stdout(commands: Commands,
     assert (ended.returncode, ended.stdout) == (0, f"codex-cli {commands.codex_version}\n".encode())
 
 
-def test_opencode_prints_its_bare_version_as_the_only_line_of_stdout(
-    commands: Commands, tmp_path: Path
-) -> None:
+def test_opencode_prints_its_bare_version_as_the_only_line_of_stdout(commands: Commands, tmp_path: Path) -> None:
     ended = version_of(commands, tmp_path, "opencode")
     assert (ended.returncode, ended.stdout) == (0, f"{commands.opencode_version}\n".encode())
 
@@ -84,9 +82,7 @@ def test_a_client_that_comes_after_the_daemon_client_still_heads_its_own_user_ag
     assert agent.endswith(" (their-agent; 4.5.6)")
 
 
-def test_an_ordinary_client_that_comes_first_heads_every_later_user_agent(
-    commands: Commands, tmp_path: Path
-) -> None:
+def test_an_ordinary_client_that_comes_first_heads_every_later_user_agent(commands: Commands, tmp_path: Path) -> None:
     with CodexServer(commands, tmp_path) as server:
         server.ready()
         agents = []
@@ -197,9 +193,7 @@ def test_with_an_api_key_the_account_is_there(commands: Commands, tmp_path: Path
     assert "sk-made-up" not in json.dumps(answer)
 
 
-def test_with_a_local_provider_no_account_is_there_and_none_is_required(
-    commands: Commands, tmp_path: Path
-) -> None:
+def test_with_a_local_provider_no_account_is_there_and_none_is_required(commands: Commands, tmp_path: Path) -> None:
     with (
         CodexServer(commands, tmp_path, config='model_provider = "ollama"\n') as server,
         server.ready().connect() as client,
@@ -349,9 +343,7 @@ def test_the_configuration_comes_back_with_its_key_in_clear(opencode: OpenCodeSe
     }
 
 
-def test_unknown_keys_are_dropped_and_files_and_variables_are_put_in(
-    commands: Commands, tmp_path: Path
-) -> None:
+def test_unknown_keys_are_dropped_and_files_and_variables_are_put_in(commands: Commands, tmp_path: Path) -> None:
     (tmp_path / "organization").write_text("the text of the file\n", encoding="utf-8")
     text = f"a {{file:{tmp_path}/organization}}"
     options = {"apiKey": "{env:NOT_SET}", "organization": text, "own": {"is": "kept"}}
@@ -381,9 +373,7 @@ def test_connected_providers_offer_the_models_that_are_configured(opencode: Open
 
 
 def test_a_provider_without_models_is_not_connected(commands: Commands, tmp_path: Path) -> None:
-    content = json.dumps(
-        {"model": "ollama/absent", "provider": {"ollama": {"npm": "@ai-sdk/openai-compatible"}}}
-    )
+    content = json.dumps({"model": "ollama/absent", "provider": {"ollama": {"npm": "@ai-sdk/openai-compatible"}}})
     with OpenCodeServer(commands, tmp_path, content=content) as server:
         server.ready()
         assert json_of(server.get("/config"))["model"] == "ollama/absent"
@@ -416,9 +406,7 @@ def test_an_unknown_path_is_200_and_html(opencode: OpenCodeServer, path: str) ->
 
 
 @pytest.mark.parametrize("path", ["/global/health", "/config", "/config/providers", "/no/such/path"])
-def test_a_password_is_asked_for_on_every_path_and_taken_as_utf_8(
-    locked_opencode: OpenCodeServer, path: str
-) -> None:
+def test_a_password_is_asked_for_on_every_path_and_taken_as_utf_8(locked_opencode: OpenCodeServer, path: str) -> None:
     username, password = locked_opencode.username, locked_opencode.password
     assert username
     assert password

@@ -110,9 +110,7 @@ def test_codex_answers_a_plain_request(
 
 
 @pytest.mark.parametrize("path", ["/", "/ws", "/foo?bar"])
-def test_codex_upgrades_on_any_other_path(
-    codex: CodexServer, codex_stand_in: CodexStandIn, path: str
-) -> None:
+def test_codex_upgrades_on_any_other_path(codex: CodexServer, codex_stand_in: CodexStandIn, path: str) -> None:
     real = tell(codex.find_port(), "GET", path, UPGRADE)
     held = tell(codex_stand_in.port, "GET", path, UPGRADE)
     assert real.status == 101
@@ -261,9 +259,7 @@ def test_codex_notifies_after_initialize(codex: CodexServer, codex_stand_in: Cod
     def notified(url: str) -> dict[str, Any]:
         with codex_client(url) as client:
             client.initialize(DAEMON)
-            client.listen(
-                lambda: status in [note["method"] for note in client.notified], f"a notification {status}"
-            )
+            client.listen(lambda: status in [note["method"] for note in client.notified], f"a notification {status}")
             return {note["method"]: masked(note) for note in client.notified}
 
     real, held = notified(codex.url), notified(codex_stand_in.url)
@@ -279,9 +275,7 @@ def test_codex_keeps_silent_of_what_a_client_does_not_want_to_hear(
     for url in (codex.url, codex_stand_in.url):
         with codex_client(url) as client:
             info = {"name": DAEMON, "version": "1"}
-            client.ask(
-                "initialize", {"clientInfo": info, "capabilities": {"optOutNotificationMethods": unwanted}}
-            )
+            client.ask("initialize", {"clientInfo": info, "capabilities": {"optOutNotificationMethods": unwanted}})
             for _ in range(20):
                 fence(client)
             assert client.notified == []
@@ -390,9 +384,7 @@ READS = (
         ("POST", "/no/such/path"),
     ],
 )
-def test_opencode_answers(
-    opencode: OpenCodeServer, opencode_stand_in: OpenCodeStandIn, method: str, path: str
-) -> None:
+def test_opencode_answers(opencode: OpenCodeServer, opencode_stand_in: OpenCodeStandIn, method: str, path: str) -> None:
     same_answer(tell(opencode.port, method, path), tell(opencode_stand_in.port, method, path))
 
 
@@ -449,9 +441,7 @@ def test_opencode_refuses_a_configuration_of_the_wrong_shape(
 
 
 @pytest.mark.parametrize("path", READS)
-def test_opencode_refuses_a_configuration_that_is_no_json(
-    opencode_without_json: OpenCodeServer, path: str
-) -> None:
+def test_opencode_refuses_a_configuration_that_is_no_json(opencode_without_json: OpenCodeServer, path: str) -> None:
     with OpenCodeStandIn(NO_JSON, version=opencode_without_json.commands.opencode_version) as stand_in:
         real, held = tell(opencode_without_json.port, "GET", path), tell(stand_in.port, "GET", path)
     assert (held.status, held.headers.keys()) == (real.status, real.headers.keys())
