@@ -15,8 +15,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from precheck_lib.catalogue import CATALOGUE
     from precheck_lib.engine import BudgetTooSmallError, run
-    from precheck_lib.findings import CATALOGUE
     from precheck_lib.outcome import (
         CheckResult,
         CycleRecord,
@@ -34,7 +34,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "BudgetTooSmallError": "engine",
-    "CATALOGUE": "findings",
+    "CATALOGUE": "catalogue",
     "CheckResult": "outcome",
     "CheckSpec": "spec",
     "CycleRecord": "outcome",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
-_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?\Z")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?(B|KiB|MiB|GiB|TiB)\Z")
+# Twelve digits are thousands of years and millions of exabytes: more of them are a mistake, and would overflow later.
+_WHOLE = r"([0-9]{1,12})"
+_DECIMAL = r"([0-9]{1,12}(?:\.[0-9]{1,12})?)"
+_DURATION = re.compile(rf"(?:{_WHOLE}h)?(?:{_WHOLE}m(?!s))?(?:{_DECIMAL}s)?(?:{_WHOLE}ms)?\Z")
+_SIZE = re.compile(rf"{_DECIMAL} ?(B|KiB|MiB|GiB|TiB)\Z")
 _POWERS = {"B": 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4}
 
 
@@ -25,17 +28,18 @@ def parse_duration(text: object) -> Seconds:
     """Turn `1h`, `1m30s`, `2.5s`, `500ms` into seconds; raises `ValueError`. A bare number has no unit and is refused."""
     match = _DURATION.match(text) if isinstance(text, str) else None
     if match is None or not any(match.groups()):
-        raise ValueError(f"{text!r} is not a duration such as 2s, 1m30s or 500ms")
+        raise ValueError(f"{_shown(text)} is not a duration such as 2s, 1m30s or 500ms")
     hours, minutes, seconds, milliseconds = (float(part or 0) for part in match.groups())
     return Seconds(hours * 3600 + minutes * 60 + seconds + milliseconds / 1000)
 
 
 def parse_size(text: object) -> Bytes:
-    """Turn `20GiB` into bytes; raises `ValueError`."""
+    """Turn `20GiB` into bytes; raises `ValueError`. A part of a byte is dropped."""
     match = _SIZE.match(text) if isinstance(text, str) else None
     if match is None:
-        raise ValueError(f"{text!r} is not a size such as 20GiB or 256MiB")
-    return Bytes(float(match[1]) * 1024 ** _POWERS[match[2]])
+        raise ValueError(f"{_shown(text)} is not a size such as 20GiB or 256MiB")
+    unit = 1024 ** _POWERS[match[2]]
+    return Bytes(float(match[1]) * unit if "." in match[1] else int(match[1]) * unit)
 
 
 def duration_text(seconds: float) -> str:
@@ -47,3 +51,12 @@ def duration_text(seconds: float) -> str:
     text += f"{whole}s" if whole else ""
     text += f"{part}ms" if part else ""
     return text or "0s"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "a mapping"
+    if value is None or isinstance(value, bool):
+        return {None: "nothing", True: "true", False: "false"}[value]
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}…"

@@ -29,9 +29,9 @@ def describe_seconds(seconds: float) -> str:
 class Budget:
     """What one piece of work may use: `seconds` from now and `max_bytes` received, cut by its parent's.
 
-    `end` is absolute on `clock` (seconds, monotonic): nothing that happens later moves it away, and only `cut` brings it
-    nearer. A child's time ends no later than its parent's; its bytes are its own. `cancel` ends every wait early with
-    `Cancelled`.
+    `end` is absolute on `clock` (seconds, monotonic): nothing that happens later moves it away, and only `cut` brings
+    it nearer. A child's time ends no later than its parent's; its bytes are its own. `cancel` ends every wait early
+    with `Cancelled`.
     """
 
     __slots__ = ("_end", "_parent", "cancel", "clock", "max_bytes", "received", "seconds", "started")
@@ -107,8 +107,7 @@ class Budget:
 
     def poll(self, poller: select.poll, phase: Phase, *wanted: int) -> list[tuple[int, int]]:
         """Wait on a prepared poller until one of the `wanted` descriptors is ready; raises as `check` does."""
-        if self.cancel is not None:
-            poller.register(self.cancel.fileno(), READ)
+        self._wake_on_cancel(poller)
         while True:
             self.check(phase)
             # Rounded up: a poll that ends a fraction early would only spin.
@@ -121,14 +120,18 @@ class Budget:
         """Sleep for `seconds`; raises `DeadlineError` at the budget's end and `Cancelled` at once."""
         until = self.clock() + seconds
         poller = select.poll()
-        if self.cancel is not None:
-            poller.register(self.cancel.fileno(), READ)
+        self._wake_on_cancel(poller)
         while True:
             self.check(phase)
             now = self.clock()
             if now >= until:
                 return
             poller.poll(int(min(until - now, self.end - now, _SLICE_SECONDS) * 1000) + 1)
+
+    def _wake_on_cancel(self, poller: select.poll) -> None:
+        # A closed flag has no descriptor: polled, it would be "ready" at once and the wait would spin.
+        if self.cancel is not None and self.cancel.fileno() >= 0:
+            poller.register(self.cancel.fileno(), READ)
 
 
 __all__ = ["READ", "WRITE", "Budget", "describe_seconds"]

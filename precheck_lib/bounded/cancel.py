@@ -33,11 +33,14 @@ class Cancel:
             os.write(self._write, b"\0")
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable once the flag is set; nobody reads from it."""
+        """Return the descriptor that is readable once the flag is set (nobody reads from it), -1 after `close`."""
         return self._read
 
     def close(self) -> None:
-        """Give both descriptors back."""
-        for descriptor in (self._read, self._write):
+        """Give both descriptors back. The flag can still be set and asked; it wakes nobody then."""
+        # Forgotten before they are closed: closed twice, or written to by a late signal, their numbers may be others'.
+        descriptors = (self._read, self._write)
+        self._read = self._write = -1
+        for descriptor in descriptors:
             with contextlib.suppress(OSError):
                 os.close(descriptor)

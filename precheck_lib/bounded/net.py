@@ -7,6 +7,7 @@ ends the wait in whichever thread it happens, without an exception thrown at an 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
@@ -26,6 +27,7 @@ from precheck_lib.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from precheck_lib.bounded.tls import BudgetTlsSocket
     from precheck_lib.errors import Phase
 
 T = TypeVar("T")
@@ -43,10 +45,10 @@ class BoundedSocket:
     ended = False  # the peer has closed its side
     received = 0  # bytes of this connection
 
-    # What the subclasses are, said once for the type checker.
     if TYPE_CHECKING:
 
-        def fileno(self) -> int: ...
+        def fileno(self) -> int:
+            """Say for the type checker what the subclasses have."""
 
     def _retry(self, error: OSError, event: int) -> int | None:
         """Return the event to wait for where the call only has to be made again, else `None`."""
@@ -60,7 +62,7 @@ class BoundedSocket:
             except OSError as error:
                 event = self._retry(error, READ)
                 if event is None:
-                    raise ReceiveError(f"the connection broke: {reason(error)}", phase=self.phase) from error
+                    raise self._receive_fault(error) from error
                 self.budget.wait(self.fileno(), event, self.phase)
                 continue
             count = size(value)
@@ -71,6 +73,9 @@ class BoundedSocket:
             self.received += count
             self.budget.take(count, self.phase)
             return value
+
+    def _receive_fault(self, error: OSError) -> TransportError:
+        return ReceiveError(f"the connection broke: {reason(error)}", phase=self.phase)
 
     def _head_cut(self) -> None:
         if self.received == 0:
@@ -124,7 +129,10 @@ class BudgetSocket(BoundedSocket, socket.socket):
 
 
 def reason(error: OSError) -> str:
-    """Say why the system refused, in the system's own words."""
+    """Say why the system (or OpenSSL) refused, in its own words."""
+    said = getattr(error, "reason", None)
+    if isinstance(said, str):  # an `ssl.SSLError`: its errno is a number of OpenSSL's, not of the system's
+        return said.replace("_", " ").lower()
     if isinstance(error.errno, int) and error.errno in errno.errorcode:
         return os.strerror(error.errno)
     return error.strerror or str(error) or type(error).__name__
@@ -160,28 +168,46 @@ def _connect_one(family: int, address: Any, budget: Budget) -> BudgetSocket:
     except OSError as error:  # no IPv6 on this machine, no descriptor left
         raise ConnectError(f"{address[0]} port {address[1]}: {reason(error)}", phase="connect") from error
     try:
-        number = sock.connect_ex(address)
-        if number in (errno.EINPROGRESS, errno.EWOULDBLOCK):
-            budget.wait(sock.fileno(), WRITE, "connect")
-            number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        number = _dial(sock, address, budget)
         if number:
-            raise ConnectError(f"{address[0]} port {address[1]}: {os.strerror(number)}", phase="connect")
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            raise ConnectError(  # noqa: TRY301 - the handler below is there to close the socket for this one too
+                f"{address[0]} port {address[1]}: {os.strerror(number)}", phase="connect"
+            )
+        with contextlib.suppress(OSError):  # macOS: the peer may have gone by now, which the first call will say
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except BaseException:
         sock.close()
         raise
     return sock
 
 
-def close_orderly(sock: BudgetSocket, linger: float = 0.01) -> None:
+def _dial(sock: BudgetSocket, address: Any, budget: Budget) -> int:
+    """Connect and return the system's error number, 0 where the connection is made."""
+    try:
+        number = sock.connect_ex(address)
+    except OverflowError:  # a port or a scope beyond what an address can hold
+        return errno.EADDRNOTAVAIL
+    if number in (errno.EINPROGRESS, errno.EWOULDBLOCK):
+        budget.wait(sock.fileno(), WRITE, "connect")
+        number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    with contextlib.suppress(OSError):  # the peer may have gone by now, which the first call will say
+        if not number and sock.getsockname() == sock.getpeername():
+            # Nobody listens, and of all ports the system has given our own end the one that was called: TCP connects
+            # a socket with itself then (one call in 28,000 where the port is in the ephemeral range).
+            return errno.ECONNREFUSED
+    return number
+
+
+def close_orderly(sock: BudgetSocket | BudgetTlsSocket, linger: float = 0.01) -> None:
     """Close with FIN, never RST: what the peer has sent by then is read away first, for at most `linger` seconds.
 
     A close with unread bytes in the buffer sends RST, which some servers log as a fault of the client.
     """
-    sock.budget = sock.budget.child(min(linger, max(0.0, sock.budget.left())), max_bytes=1 << 20)
-    sock.budget.cancel = None
+    # What is there already is read away even where the time is over: hence the millisecond, and no parent.
+    sock.budget = Budget(max(0.001, min(linger, sock.budget.left())), max_bytes=1 << 20)
     sock.phase = "close"
     try:
+        # `SSLSocket.shutdown` would forget the keys, and what is read then would be noise.
         socket.socket.shutdown(sock, socket.SHUT_WR)
         while sock.recv(65536):
             pass

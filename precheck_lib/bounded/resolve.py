@@ -17,7 +17,7 @@ def literal(host: str, port: int) -> Address | None:
     """Return the address that `host` itself spells, or `None` where it is a name. No resolver is asked."""
     try:
         socket.inet_pton(socket.AF_INET, host)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a NUL inside
         pass
     else:
         return socket.AF_INET, (host, port)
@@ -25,7 +25,7 @@ def literal(host: str, port: int) -> Address | None:
     try:
         socket.inet_pton(socket.AF_INET6, bare)
         number = 0 if not scope else int(scope) if scope.isdigit() else socket.if_nametoindex(scope)
-    except OSError:
+    except (OSError, ValueError):
         return None
     return socket.AF_INET6, (bare, port, 0, number)
 
@@ -46,7 +46,7 @@ def resolve(host: str, port: int, budget: Budget) -> list[Address]:
         found = call_bounded(
             lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), budget=budget, phase="resolve"
         )
-    except (OSError, UnicodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: a label that is too long, a NUL inside
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ResolveError(f"the name {host!r} could not be resolved: {reason}", phase="resolve") from error
     addresses: list[Address] = [

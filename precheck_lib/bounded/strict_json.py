@@ -32,11 +32,14 @@ def parse(text: str | bytes) -> Any:
     Refused beside bad syntax: bytes that are not UTF-8 (a byte order mark too), NaN and Infinity, numbers beyond a
     double, the same key twice in an object, lone surrogates, nesting or digits without end.
     """
-    if isinstance(text, bytes):
-        try:
+    try:
+        # A string may hold undecodable bytes as lone surrogates: `os.environ` puts them there.
+        if isinstance(text, bytes):
             text = text.decode("utf-8")
-        except UnicodeDecodeError:
-            raise ValueError("it is not UTF-8") from None
+        else:
+            text.encode("utf-8")
+    except UnicodeError:
+        raise ValueError("it is not UTF-8") from None
     try:
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
@@ -47,11 +50,13 @@ def parse(text: str | bytes) -> Any:
         # Of 5,000-digit integers Python's own message speaks of sys.set_int_max_str_digits.
         raise ValueError("a number is too long" if "int_max_str" in str(error) else str(error)) from None
     if "\\u" in text:
-        # Only an escape can bring a lone surrogate in; it would break later, when a report is written.
+        # Only an escape can still bring a lone surrogate in; it would break later, when a report is written.
         try:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
-        except (UnicodeEncodeError, RecursionError):
+        except UnicodeEncodeError:
             raise ValueError("a string holds half of a surrogate pair") from None
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
     return value
 
 

@@ -1,4 +1,4 @@
-"""Calls that cannot be interrupted (the system's resolver, a path on a dead mount), given up when their time is over."""
+"""Calls that cannot be interrupted (the resolver, a path on a dead mount), given up when their time is over."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from precheck_lib.bounded.budget import READ
+from precheck_lib.errors import TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,18 +55,33 @@ def call_bounded(function: Callable[[], T], *, budget: Budget, phase: Phase) -> 
     """Call `function` in a daemon thread and return its value, or raise its error, by the end of the budget.
 
     A call that has not answered by then keeps its thread until the system answers it; being a daemon thread it holds
-    nothing when the process ends. At most `MOST_OUTSTANDING` of them may be unanswered: beyond that the call fails as if
-    its time were over.
+    nothing when the process ends. At most `MOST_OUTSTANDING` of them may be unanswered: beyond that the call fails as
+    if its time were over. Where the system has no thread or descriptor left, it fails with `TransportError`.
     """
     budget.check(phase)
     if not _outstanding.acquire(blocking=False):
         raise budget.over(phase)
-    call = _Call(function)
+    call = _begin(function, phase)
     try:
-        threading.Thread(target=call.run, name=f"precheck-{phase}", daemon=True).start()
         budget.wait(call.read, READ, phase)
     finally:
         call.close()
     if call.error is not None:
         raise call.error
     return call.value  # type: ignore[return-value]  # T may itself be None
+
+
+def _begin(function: Callable[[], T], phase: Phase) -> _Call[T]:
+    call: _Call[T] | None = None
+    try:
+        call = _Call(function)
+        threading.Thread(target=call.run, name=f"precheck-{phase}", daemon=True).start()
+    except BaseException as error:
+        # A call that never began must not count as one without an answer: eight of them would stop all others.
+        _outstanding.release()
+        if call is not None:
+            call.close()
+        if isinstance(error, (OSError, RuntimeError)):
+            raise TransportError(f"no thread could be started: {error}", phase=phase) from error
+        raise
+    return call

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import socket
@@ -9,8 +10,8 @@ import ssl
 from typing import TYPE_CHECKING, Any
 
 from precheck_lib.bounded.budget import READ, WRITE
-from precheck_lib.bounded.net import BoundedSocket
-from precheck_lib.errors import CertificateError, TlsError
+from precheck_lib.bounded.net import BoundedSocket, reason
+from precheck_lib.errors import CertificateError, TlsError, TransportError, TruncatedError
 
 if TYPE_CHECKING:
     from precheck_lib.bounded.budget import Budget
@@ -30,6 +31,14 @@ class BudgetTlsSocket(BoundedSocket, ssl.SSLSocket):
             return WRITE
         return super()._retry(error, event)
 
+    def _receive_fault(self, error: OSError) -> TransportError:
+        if not isinstance(error, ssl.SSLEOFError):
+            return super()._receive_fault(error)
+        # The end of TCP without the end of TLS. A body that only the end of the stream delimits may have been cut here
+        # by anybody on the way (RFC 9112, 9.8); one with a length or chunks is not read beyond its own end.
+        self.ended = True
+        return TruncatedError("the TLS connection was cut without its closing alert", phase=self.phase)
+
     def handshake(self) -> None:
         """Do the handshake by the budget's end; raises `TlsError`, `CertificateError` or `DeadlineError`."""
         self.phase = "tls"
@@ -42,14 +51,23 @@ class BudgetTlsSocket(BoundedSocket, ssl.SSLSocket):
             except OSError as error:
                 event = self._retry(error, READ)
                 if event is None:
-                    raise TlsError(f"the TLS handshake failed: {_reason(error)}", phase="tls") from error
+                    raise TlsError(f"the TLS handshake failed: {reason(error)}", phase="tls") from error
                 self.budget.wait(self.fileno(), event, "tls")
             else:
                 return
 
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
         """Receive up to `buflen` bytes; `b""` at the end of the stream."""
+        if not hasattr(self, "budget"):
+            return self._left_before_tls(buflen)
         return self._receive(lambda: ssl.SSLSocket.recv(self, buflen, flags), len)
+
+    def _left_before_tls(self, buflen: int) -> bytes:
+        # `SSLSocket` itself asks while it is made, where the peer has gone already: it refuses what came in the clear.
+        # An error would keep it from being made whole, and its descriptor from being closed; the handshake will say it.
+        with contextlib.suppress(OSError):
+            return socket.socket.recv(self, buflen)
+        return b""
 
     def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:
         """Receive into a buffer and return the count; 0 at the end of the stream."""
@@ -65,12 +83,6 @@ class BudgetTlsSocket(BoundedSocket, ssl.SSLSocket):
         self._send_all(lambda part: ssl.SSLSocket.send(self, part, flags), data)
 
 
-def _reason(error: OSError) -> str:
-    if isinstance(error, ssl.SSLError) and error.reason:
-        return error.reason.replace("_", " ").lower()
-    return error.strerror or type(error).__name__
-
-
 @functools.cache
 def context() -> ssl.SSLContext:
     """Make the one context of the process: verified against certifi's roots and the system's own store.
@@ -84,9 +96,10 @@ def context() -> ssl.SSLContext:
     made.sslsocket_class = BudgetTlsSocket
     made.load_verify_locations(certifi.where())
     paths = ssl.get_default_verify_paths()
-    if paths.openssl_cafile and os.path.isfile(paths.openssl_cafile):
-        made.load_verify_locations(cafile=paths.openssl_cafile)
-    if paths.openssl_capath and os.path.isdir(paths.openssl_capath):
+    with contextlib.suppress(OSError):  # an empty or broken file of the system's takes nothing from certifi's roots
+        if os.path.isfile(paths.openssl_cafile):
+            made.load_verify_locations(cafile=paths.openssl_cafile)
+    if os.path.isdir(paths.openssl_capath):
         made.load_verify_locations(capath=paths.openssl_capath)
     return made
 
@@ -94,7 +107,12 @@ def context() -> ssl.SSLContext:
 def wrap(sock: BudgetSocket, host: str, budget: Budget) -> BudgetTlsSocket:
     """Turn a connected socket into a TLS one, its handshake done by the end of `budget`. Closes it on failure."""
     try:
-        secure = context().wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
+        secure = context().wrap_socket(
+            sock,
+            server_hostname=host.rstrip("."),  # no certificate has the dot that ends a full name
+            do_handshake_on_connect=False,
+            suppress_ragged_eofs=False,
+        )
     except (OSError, ValueError) as error:
         sock.close()
         raise TlsError(f"TLS could not be started: {error}", phase="tls") from error

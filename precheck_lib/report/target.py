@@ -43,7 +43,11 @@ class FileTarget:
         os.makedirs(folder, exist_ok=True)
         # Known before it exists, so that `discard` finds it whenever an exception comes.
         self._temp = os.path.join(folder, f".precheck-{os.urandom(8).hex()}.tmp")
-        descriptor = os.open(self._temp, _NEW_FILE, 0o666)
+        try:
+            descriptor = os.open(self._temp, _NEW_FILE, 0o666)
+        except FileExistsError:
+            self._temp = None  # somebody else's: not ours to remove
+            raise
         try:
             view = memoryview(content)
             while view:

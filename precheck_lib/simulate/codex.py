@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from precheck_lib.simulate.codex_rpc import Answer, Dialect, Session, dumps, notification, parse
+from precheck_lib.simulate.codex_rpc import Answer, Dialect, Session, notification, parse
 from precheck_lib.simulate.frames import CLOSE, PING, PONG, TEXT, Reader, accept_key, frame
 from precheck_lib.simulate.loopback import Connection, Gone, Seen
 from precheck_lib.simulate.web import HttpStandIn, MalformedError, Reply, compact, http_date, read_request
@@ -175,14 +175,14 @@ class CodexStandIn(HttpStandIn):
         if not answer.first or any(fault.named(name) and method == at for name, at in silent.items()):
             return
         if fault.named("notification-flood") and method == "account/read":
-            self._flood(connection, frame(TEXT, dumps(notification("account/updated", {"authMode": None}))))
+            self._flood(connection, frame(TEXT, compact(notification("account/updated", {"authMode": None}))))
         if fault.acts("closes-mid-exchange", method):
             if fault.options["reset"]:
                 connection.reset()
             raise Gone
         if fault.acts("error-answer", method):
             error = {"code": fault.options["code"], "message": fault.options["message"]}
-            connection.send(frame(TEXT, dumps({"error": error, "id": call["id"]})))
+            connection.send(frame(TEXT, compact({"error": error, "id": call["id"]})))
         elif fault.acts("frame-not-json", method):
             connection.send(frame(TEXT, b'{"id":'))
         elif fault.acts("frame-huge", method):
@@ -206,7 +206,7 @@ class CodexStandIn(HttpStandIn):
 
 
 def _frames(answer: Answer) -> bytes:
-    return b"".join(frame(TEXT, dumps(message)) for message in (*answer.first, *answer.then))
+    return b"".join(frame(TEXT, compact(message)) for message in (*answer.first, *answer.then))
 
 
 def _noise(call: dict[str, Any]) -> bytes:
@@ -217,7 +217,7 @@ def _noise(call: dict[str, Any]) -> bytes:
         {"id": "stranger", "result": {"account": None, "requiresOpenaiAuth": True}},
         notification("mcpServer/startupStatus/updated", {"name": "x", "status": "ready"}),
     )
-    return b"".join(frame(TEXT, dumps(message)) for message in messages)
+    return b"".join(frame(TEXT, compact(message)) for message in messages)
 
 
 def _lacking(headers: Mapping[str, str]) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import pkgutil
 import re
 import threading
 import time
 from dataclasses import dataclass, field
 from typing import Any
+
+from precheck_lib.simulate.web import recorded
 
 # Names under which a client neither becomes the server's originator nor is named in the user agent.
 QUIET_CLIENTS = ("codex-backend", "codex_app_server_daemon")
@@ -48,11 +49,6 @@ class Answer:
     method: str | None = None
     first: list[dict[str, Any]] = field(default_factory=list)
     then: list[dict[str, Any]] = field(default_factory=list)
-
-
-def dumps(value: object) -> bytes:
-    """Give a message as it goes on the wire."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def parse(text: bytes) -> dict[str, Any] | None:
@@ -114,7 +110,7 @@ class Dialect:
     def _result(self, session: Session, method: str, message: dict[str, Any]) -> dict[str, Any]:
         # A message is decoded before anything is asked of the session: an unknown method is told so even
         # before initialize.
-        if method not in (known := _methods()):
+        if method not in (known := recorded("codex_methods.txt").decode().split()):
             listed = ", ".join(f"`{name}`" for name in known)
             raise Refused(f"Invalid request: unknown variant `{method}`, expected one of {listed}")
         params = _params(method, message.get("params")) if method in _STRUCTS else {}
@@ -205,10 +201,6 @@ class Dialect:
 def notification(method: str, params: dict[str, Any]) -> dict[str, Any]:
     """Give a notification with the time of now, in milliseconds since 1970."""
     return {"method": method, "params": params, "emittedAtMs": int(time.time() * 1000)}
-
-
-def _methods() -> list[str]:
-    return (pkgutil.get_data("precheck_lib.simulate", "recorded/codex_methods.txt") or b"").decode().split()
 
 
 def _require(session: Session) -> None:

@@ -62,6 +62,10 @@ class OllamaStandIn(HttpStandIn):
         self._runners = Runners(self._unload_seconds)
         self._last_action: str | None = None
         early = {canonical(name) for name in preloaded}
+        named = early if options.get("model") is None else {*early, options["model"]}
+        if unknown := sorted(named - self.models.keys()):
+            self.close()
+            raise ValueError(f"there is no model {', '.join(unknown)}")
         if self.fault.named(*PRELOADING):
             early |= {name for name in self.models if options.get("model") in (None, name)}
         for name in self.models:

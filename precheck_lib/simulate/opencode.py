@@ -33,6 +33,8 @@ _PAGE = b"""<!doctype html>
   </body>
 </html>
 """
+# These make an instance, for which the configuration has to be usable.
+_INSTANCE = ("/experimental/capabilities", "/config", "/config/providers")
 # Bodies of 978 bytes came plain and of 7339 compressed, whatever the client accepts.
 _GZIP_FROM = 1024
 
@@ -92,26 +94,22 @@ class OpenCodeStandIn(HttpStandIn):
         return super().reply(status, body, kind, **{"Vary": "Origin", **more})
 
     def _body(self, at: str) -> dict[str, Any] | None:
-        if at == "/global/health":
-            return {"healthy": not self.fault.named("unhealthy"), "version": self.version}
-        if at == "/api/health":
-            return {"healthy": True}
-        if at == "/global/config":
-            return {}
-        if at not in ("/experimental/capabilities", "/config", "/config/providers", "/provider"):
-            return None
+        """Give what a route answers with, or `None` where there is no route."""
+        if at in _INSTANCE:
+            return self._instance_body(at)
+        plain: dict[str, dict[str, Any]] = {
+            "/global/health": {"healthy": not self.fault.named("unhealthy"), "version": self.version},
+            "/api/health": {"healthy": True},
+            "/global/config": {},
+        }
+        return plain.get(at)
+
+    def _instance_body(self, at: str) -> dict[str, Any]:
         config = self._resolved()
         if at == "/experimental/capabilities":
             return {"backgroundSubagents": self.background_subagents}
         self._spoil(config, at)
-        if at == "/config":
-            return config
-        answer = self._providers(config)
-        if at == "/config/providers":
-            return answer
-        # The real one lists every provider of its catalogue here (6.4 MB); what is connected is the same.
-        listed = answer["providers"]
-        return {"all": listed, "default": answer["default"], "connected": [entry["id"] for entry in listed]}
+        return config if at == "/config" else self._providers(config)
 
     def _resolved(self) -> dict[str, Any]:
         if self.fault.named("config-400"):

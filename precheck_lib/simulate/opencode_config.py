@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import pkgutil
 import re
 from typing import TYPE_CHECKING, Any
+
+from precheck_lib.simulate.web import recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -40,7 +41,8 @@ def resolve(config: Mapping[str, Any] | str, environment: Mapping[str, str]) -> 
     value = _expand(value, environment)
     if issues := list(_issues(value)):
         raise Refused({"name": "ConfigInvalidError", "data": {"path": _WHERE, "issues": issues}})
-    keys = _keys()
+    # The keys that the server's own schema knows, in its order; it drops others without a word.
+    keys = json.loads(recorded("opencode_keys.json"))
     full: dict[str, Any] = _kept({**_ALWAYS, **value}, keys["config"])
     if "provider" in full:
         full["provider"] = {name: _provider(provider, keys) for name, provider in full["provider"].items()}
@@ -64,27 +66,17 @@ def providers(config: Mapping[str, Any]) -> dict[str, Any]:
     """Give the answer of `/config/providers` for a resolved configuration."""
     enabled: list[str] | None = config.get("enabled_providers")
     disabled: list[str] = config.get("disabled_providers", [])
-    listed = [] if "opencode" in disabled else [_recorded("opencode_zen.json")]
+    listed = [] if "opencode" in disabled else [json.loads(recorded("opencode_zen.json"))]
     for name, provider in config.get("provider", {}).items():
         if name not in disabled and provider.get("models"):
             listed.append(_listed(name, provider))
     if enabled is not None:
         listed = [entry for entry in listed if entry["id"] in enabled]
-    default = {
-        entry["id"]: "big-pickle" if entry["id"] == "opencode" else next(iter(entry["models"])) for entry in listed
-    }
+    # The default is the last model by name, but that of OpenCode's own provider.
+    default = {entry["id"]: max(entry["models"]) for entry in listed if entry["models"]}
+    if "opencode" in default:
+        default["opencode"] = "big-pickle"
     return {"providers": listed, "default": default}
-
-
-def _recorded(name: str) -> dict[str, Any]:
-    data = pkgutil.get_data("precheck_lib.simulate", f"recorded/{name}")
-    value: dict[str, Any] = json.loads(data or b"{}")
-    return value
-
-
-def _keys() -> dict[str, list[str]]:
-    """Give the keys that the server's own schema knows, in its order; it drops others without a word."""
-    return _recorded("opencode_keys.json")
 
 
 def _expand(value: Any, environment: Mapping[str, str]) -> Any:
@@ -143,12 +135,15 @@ def _provider_issues(path: list[str], provider: Any) -> Iterator[dict[str, Any]]
     if not isinstance(provider, dict):
         yield value_error(path, "ProviderConfig", provider)
         return
-    for key in ("options", "models"):
-        if not isinstance(provider.get(key, {}), dict):
-            yield value_error([*path, key], "object | undefined", provider[key])
-            return
-    yield from _not_strings([*path, "options"], provider.get("options", {}), ("apiKey", "baseURL"))
-    for key, model in provider.get("models", {}).items():
+    options, models = provider.get("options", {}), provider.get("models", {})
+    if isinstance(options, dict):
+        yield from _not_strings([*path, "options"], options, ("apiKey", "baseURL"))
+    else:
+        yield value_error([*path, "options"], "object | undefined", options)
+    if not isinstance(models, dict):
+        yield value_error([*path, "models"], "object | undefined", models)
+        return
+    for key, model in models.items():
         yield from _model_issues([*path, "models", key], model)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import pkgutil
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -62,6 +64,12 @@ def http_date() -> str:
 def compact(value: object) -> bytes:
     """Give a value as JSON without spaces, as all three servers write it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+@functools.cache
+def recorded(name: str) -> bytes:
+    """Give a file of `recorded/`: what a real server said, too long to stand in the code."""
+    return pkgutil.get_data("precheck_lib.simulate", f"recorded/{name}") or b""
 
 
 def read_request(connection: Connection) -> Seen:

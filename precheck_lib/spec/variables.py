@@ -1,23 +1,60 @@
-"""`${...}` in the text of a spec, expanded when a check runs.
+"""`${...}` in the options of a check, expanded when it runs.
 
 ${NAME}             an environment variable; it has to be set
-${NAME:-default}    the same, with a default where it is unset or empty
+${NAME:-default}    the same, with a default where it is unset or blank; the default is taken as it is
 ${NAME#/a/b}        what is at a JSON pointer inside a variable that holds JSON; `${NAME#}` is all of it
 ${pin:NAME}         a version of the spec's pins file
 $$                  a dollar
+
+Any other `${` is a mistake, and so is a brace in a default; a `$` before anything else is a dollar.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from precheck_lib.errors import AnswerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_REFERENCE = re.compile(r"\$(?:(\$)|\{(?:pin:([^}]*)|([A-Za-z_][A-Za-z0-9_]*)(?:(#)([^}]*)|:-([^}]*))?)\})")
+_TOKEN = re.compile(r"\$\$|\$\{([^}]*)(\}?)")
+_INSIDE = re.compile(
+    r"pin:(?P<pin>[^{}]+)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:#(?P<pointer>(?:/(?:[^}~]|~[01])*)?)|:-(?P<default>[^{}]*))?"
+)
+
+
+class Reference(NamedTuple):
+    """One `${...}`: its `text`, and either a `pin` or an environment variable `name` with what may follow it."""
+
+    text: str
+    pin: str | None
+    name: str | None
+    pointer: str | None
+    default: str | None
+
+
+class MalformedError(ValueError):
+    """A `${` that is none of the known forms."""
+
+
+def references(value: Any) -> Iterator[Reference]:
+    """Yield the references in a text, or in all text inside a value; raises `MalformedError`."""
+    for text in _texts(value):
+        yield from (part for part in _parts(text) if isinstance(part, Reference))
+
+
+def names(value: Any) -> Iterator[str]:
+    """Yield the environment variables that a value of a spec refers to."""
+    for text in _texts(value):
+        for match in _TOKEN.finditer(text):
+            inside = _INSIDE.fullmatch(match[1] or "")
+            if inside is not None and inside["name"] is not None:
+                yield inside["name"]
 
 
 def expand(value: Any, env: Mapping[str, str], pins: Mapping[str, str]) -> Any:
@@ -32,52 +69,85 @@ def expand(value: Any, env: Mapping[str, str], pins: Mapping[str, str]) -> Any:
         return {key: expand(part, env, pins) for key, part in value.items()}
     if not isinstance(value, str) or "$" not in value:
         return value
-    whole = _REFERENCE.fullmatch(value)
-    if whole is not None:
-        return _one(whole, env, pins)
-
-    def text(match: re.Match[str]) -> str:
-        found = _one(match, env, pins)
+    try:
+        parts = _parts(value)
+    except MalformedError as error:
+        raise AnswerError(str(error)) from None
+    if len(parts) == 1:
+        return _one(parts[0], env, pins)
+    made = ""
+    for part in parts:
+        found = _one(part, env, pins)
         if not isinstance(found, str):
-            raise AnswerError(f"{match[0]} is not text and cannot stand inside of it")
-        return found
+            raise AnswerError(f"{part} is not text and cannot stand inside of it")
+        made += found
+    return made
 
-    return _REFERENCE.sub(text, value)
 
-
-def names(value: Any) -> Iterator[str]:
-    """Yield the environment variables that a value of a spec refers to."""
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the text in a value: in lists, in mappings (not their keys), in options."""
     if isinstance(value, str):
-        for match in _REFERENCE.finditer(value):
-            if match[3] is not None:
-                yield match[3]
+        yield value
     elif isinstance(value, (list, tuple)):
         for part in value:
-            yield from names(part)
+            yield from _texts(part)
     elif isinstance(value, dict):
         for part in value.values():
-            yield from names(part)
+            yield from _texts(part)
+    elif isinstance(value, msgspec.Struct):
+        for field in value.__struct_fields__:
+            yield from _texts(getattr(value, field))
 
 
-def _one(match: re.Match[str], env: Mapping[str, str], pins: Mapping[str, str]) -> Any:
-    dollar, pin, name, hash_, pointer, default = match.groups()
-    if dollar is not None:
+def _parts(text: str) -> list[str | Reference]:
+    """Split a text into what stands there as it is and the references between."""
+    parts: list[str | Reference] = []
+    done = 0
+    for match in _TOKEN.finditer(text):
+        parts.append(text[done : match.start()])
+        parts.append(_reference(match))
+        done = match.end()
+    parts.append(text[done:])
+    return [part for part in parts if part != ""] or [""]
+
+
+def _reference(match: re.Match[str]) -> str | Reference:
+    if match[0] == "$$":
         return "$"
-    if pin is not None:
-        if pin not in pins:
-            raise AnswerError(f"the pin {pin!r} is not known")
-        return pins[pin]
-    value = env.get(name, "")
+    inside = _INSIDE.fullmatch(match[1]) if match[2] else None
+    if inside is None:
+        shown = match[0] if len(match[0]) <= 60 else f"{match[0][:60]}…"
+        why = "has no end" if not match[2] else "is not understood"
+        hint = "; ${{ }} is GitHub's and belongs in a workflow" if match[1].startswith("{") else ""
+        raise MalformedError(
+            f"{shown!r} {why}: write ${{NAME}}, ${{NAME:-default}}, ${{NAME#/pointer}} or ${{pin:NAME}}, "
+            f"and $$ for a dollar{hint}"
+        )
+    return Reference(match[0], inside["pin"], inside["name"], inside["pointer"], inside["default"])
+
+
+def _one(part: str | Reference, env: Mapping[str, str], pins: Mapping[str, str]) -> Any:
+    if isinstance(part, str):
+        return part
+    if part.pin is not None:
+        if part.pin not in pins:
+            raise AnswerError(f"the pin {part.pin!r} is not known")
+        return pins[part.pin]
+    value = env.get(part.name or "", "")
     if not value.strip():
-        if default is not None:
-            return default
-        raise AnswerError(f"the environment variable {name} is not set")
-    if hash_ is None:
+        if part.default is not None:
+            return part.default
+        raise AnswerError(f"the environment variable {part.name} is not set")
+    if part.pointer is None:
         return value
     from precheck_lib.bounded.strict_json import parse
     from precheck_lib.checks.env import at_pointer
 
     try:
-        return at_pointer(parse(value), pointer)
+        document = parse(value)
     except ValueError:
-        raise AnswerError(f"the environment variable {name} does not hold JSON") from None
+        raise AnswerError(f"the environment variable {part.name} does not hold JSON") from None
+    found = at_pointer(document, part.pointer)
+    if found is None:
+        raise AnswerError(f"the environment variable {part.name} has nothing at {part.pointer or 'its root'}")
+    return found

@@ -7,6 +7,8 @@ import json
 import os
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -19,6 +21,7 @@ from xml.etree import ElementTree as ET
 import yaml
 
 from precheck_lib.simulate import Stage
+from precheck_lib.simulate.loopback import Connection, Gone, LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,13 +50,14 @@ ORDER = (
 )
 """The ids of the strict spec's checks in their order (CONTRACT D1)."""
 
-# `-m precheck_lib` of this checkout, from any working folder and without a variable in the environment.
-COMMAND = (
-    sys.executable,
-    "-c",
-    f"import sys, runpy; sys.path[0] = {str(ROOT)!r}; "
-    "runpy.run_module('precheck_lib', run_name='__main__', alter_sys=True)",
-)
+
+def command_of(root: Path) -> tuple[str, ...]:
+    """Give `python -m precheck_lib` of the checkout at `root`: from any working folder, without a variable more."""
+    launch = "runpy.run_module('precheck_lib', run_name='__main__', alter_sys=True)"
+    return sys.executable, "-c", f"import sys, runpy; sys.path[0] = {str(root)!r}; {launch}"
+
+
+COMMAND = command_of(ROOT)
 
 SMALL: Mapping[str, Mapping[str, Any]] = {
     "roles": {"budget": "1s"},
@@ -339,12 +343,13 @@ def nothing_was_contacted(stage: Stage) -> bool:
 def everything_seen(stage: Stage) -> list[str]:
     """Give all that arrived at the three stand-ins in the order of its arrival, each as a few words.
 
-    `codex connection`, `codex GET /`, `codex initialize`, `opencode GET /config`, `ollama GET /api/ps`,
-    `ollama unload qwen3:8b`, ...
+    `codex TCP` (a connection without a request), `codex GET /`, `codex initialize`, `opencode GET /config`,
+    `ollama GET /api/ps`, `ollama unload qwen3:8b`, ...
     """
     found: list[tuple[float, int, str]] = []
     for name, server in (("codex", stage.codex), ("opencode", stage.opencode), ("ollama", stage.ollama)):
-        found += [(connection.at, 0, f"{name} connection") for connection in server.connections]
+        silent = len(server.connections) - len(server.seen)
+        found += [(connection.at, 0, f"{name} TCP") for connection in server.connections[: max(0, silent)]]
         for request in server.seen:
             step = server.step(request)
             what = f"{request.method} {request.path}"
@@ -355,6 +360,14 @@ def everything_seen(stage: Stage) -> list[str]:
     return [what for _, _, what in sorted(found)]
 
 
+def write_script(path: Path, *lines: str) -> Path:
+    """Write an executable shell script."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]), encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
 def ignoring(*numbers: int) -> Callable[[], None]:
     """Give a `preexec_fn` that ignores these signals, as nohup does."""
 
@@ -363,3 +376,65 @@ def ignoring(*numbers: int) -> Callable[[], None]:
             signal.signal(number, signal.SIG_IGN)
 
     return ignore
+
+
+class Scripted(LoopbackServer):
+    """A loopback server that does on each connection what `talk` says; it only listens where that is `None`."""
+
+    scheme = "http"
+
+    def __init__(self, talk: Callable[[Connection], None] | None = None) -> None:
+        self._talk = talk or Connection.hold
+        super().__init__()
+        self.start()
+
+    def serve(self, connection: Connection) -> None:
+        self._talk(connection)
+
+
+SELF_SIGNED = Path(__file__).parent / "data" / "self-signed.pem"
+"""A certificate for 127.0.0.1 and localhost that no authority vouches for, valid from 2020 to 2120, and its key."""
+
+
+class SelfSigned(Scripted):
+    """An HTTPS server with the self-signed certificate; `trusted` says how many clients took it."""
+
+    scheme = "https"
+    subject_hash = "fdd01258"
+    """What OpenSSL looks for in a folder of certificates."""
+
+    def __init__(self) -> None:
+        self.trusted = 0
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(SELF_SIGNED)
+        super().__init__(self._shake_hands)
+
+    @staticmethod
+    def certificate() -> str:
+        """Give the certificate alone."""
+        return SELF_SIGNED.read_text(encoding="utf-8").partition("-----BEGIN PRIVATE KEY-----")[0]
+
+    def _shake_hands(self, connection: Connection) -> None:
+        try:
+            with self._context.wrap_socket(connection._sock, server_side=True) as secure:
+                if not secure.recv(65536):  # in TLS 1.3 a refused certificate is told only here
+                    raise Gone
+                with self.changed:
+                    self.trusted += 1
+                secure.sendall(b"HTTP/1.1 503 Unavailable\r\nContent-Length: 0\r\n\r\n")
+        except OSError as error:
+            raise Gone from error
+
+
+@contextlib.contextmanager
+def full_listener() -> Iterator[str]:
+    """Give host and port of a listener whose queue is full: a connection to it neither succeeds nor fails."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        yield f"127.0.0.1:{listener.getsockname()[1]}"

@@ -28,6 +28,7 @@ from tests.live.servers import (
     Commands,
     OpenCodeServer,
     lines_of,
+    poll,
     reserved_port,
 )
 
@@ -283,12 +284,18 @@ def test_after_it_a_later_client_still_heads_its_own_user_agent(
     assert agent.startswith(f"their-agent/{commands.codex_version} (")
 
 
-def test_it_passes_after_another_client_has_named_the_server(
+def test_it_passes_after_another_client_on_a_server_that_was_started_in_a_terminal_with_a_version(
     commands: Commands, quick_path: str, opencode: OpenCodeServer, ollama: OllamaStandIn, tmp_path: Path
 ) -> None:
-    with CodexServer(commands, tmp_path / "codex", auth='{"OPENAI_API_KEY": "sk-made-up"}') as codex:
+    with CodexServer(
+        commands,
+        tmp_path / "codex",
+        auth='{"OPENAI_API_KEY": "sk-made-up"}',
+        environment={"TERM_PROGRAM": "vscode", "TERM_PROGRAM_VERSION": "1.99.0"},
+    ) as codex:
         with codex.ready().connect() as client:
-            client.initialize("evil/9.9.9 (x; y) z", "8.8.8")
+            client.initialize("their-agent", "4.5.6")
+        # Its user agent is now, for us too: their-agent/X (OS; ARCH) vscode/1.99.0 (their-agent; 4.5.6)
         assert_passed(run_strict(roles(quick_path, codex, opencode, ollama), tmp_path), ollama)
 
 
@@ -407,10 +414,7 @@ def test_a_configured_mcp_server_is_a_failure_at_once_and_is_not_started(
             client.initialize("codex_app_server_daemon")
             late = client.send("mcpServerStatus/list", {})
             if enabled == "true":
-                client.listen(
-                    lambda: bool(client.ask("account/read", {}) and lines_of(mark)), "the start of the MCP server"
-                )
-                assert late not in [answer["id"] for answer in client.answers]
+                poll("the MCP server was started", lambda: bool(lines_of(mark)), seconds=15)
             else:
                 client.answer(late)
         assert lines_of(mark) == (["started"] if enabled == "true" else ())
@@ -562,16 +566,22 @@ def test_a_codex_server_at_the_address_of_opencode_is_not_taken_for_it(
     assert_stopped(ended, ollama, "opencode-health", 22, "http.status", "400", outcome="error")
 
 
-def test_an_opencode_server_at_the_address_of_codex_is_not_taken_for_it(
+def test_an_opencode_server_at_the_address_of_codex_is_given_up_in_time(
     quick_path: str, signed_in_codex: CodexServer, opencode: OpenCodeServer, ollama: OllamaStandIn, tmp_path: Path
 ) -> None:
-    url = opencode.url.replace("http:", "ws:")
-    ended = run_strict(roles(quick_path, signed_in_codex, opencode, ollama, TEST_CODEX_WS_URL=url), tmp_path)
-    assert ended.code == 1
-    assert ended.outcomes["codex"] == "failed"
-    assert ended.outcomes["opencode-health"] == "skipped"
-    assert "200" in ended.findings("codex")[0]["message"]
-    assert ollama.seen == []
+    # A copy of the spec with a smaller bound: OpenCode never answers such a handshake.
+    shutil.copytree(ROOT / "specs", tmp_path / "specs")
+    spec = tmp_path / "specs" / "strict.yml"
+    text = spec.read_text(encoding="utf-8")
+    old = "needs: [codex-tcp]\n    budget: 10s\n"
+    assert text.count(old) == 1
+    spec.write_text(text.replace(old, old.replace("10s", "2s")), encoding="utf-8")
+    environment = roles(quick_path, signed_in_codex, opencode, ollama)
+    environment["TEST_CODEX_WS_URL"] = opencode.url.replace("http:", "ws:")
+    ended = run_strict(environment, tmp_path, str(spec))
+    assert_stopped(ended, ollama, "codex", 28, "transport.deadline", "Codex", outcome="error")
+    assert "curl: (28)" in ended.stderr
+    assert ended.seconds < 6
 
 
 def test_the_page_of_opencode_for_an_unknown_path_is_not_taken_for_health(

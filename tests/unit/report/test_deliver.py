@@ -290,6 +290,20 @@ def test_an_error_at_any_step_leaves_the_old_file_and_no_torso(place, monkeypatc
     assert (place / "report").read_bytes() == b"old"
 
 
+@pytest.mark.parametrize("linked", [False, True])
+def test_what_has_the_name_of_the_new_file_already_is_neither_written_nor_removed(place, monkeypatch, linked):
+    monkeypatch.setattr(os, "urandom", bytes)
+    taken = place / f".precheck-{'00' * 8}.tmp"
+    if linked:
+        (place / "other").write_bytes(b"precious")
+        taken.symlink_to("other")
+    else:
+        taken.write_bytes(b"precious")
+    assert refused(place / "report")
+    assert taken.read_bytes() == b"precious"
+    assert not (place / "report").exists()
+
+
 def test_two_reports_for_one_file_are_refused_whatever_the_way_to_it(place):
     (place / "link").symlink_to("report")
     failed = deliver([Document(str(place / "report"), NEW), Document(str(place / "link"), b"other")])

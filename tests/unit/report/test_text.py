@@ -72,6 +72,8 @@ def test_harmless_text_is_not_touched(text):
         ("a\r\n\r\nb\u2028c\x0bd\te", "a b c d e"),
         ("qwen\u200b3", "qwen\\u200b3"),
         ("a\u202eb", "a\\u202eb"),
+        ("a\u3164b\u034fc\u2800d", "a\\u3164b\\u034fc\\u2800d"),
+        ("a\U000e0100b", "a\\U000e0100b"),
         ("\udc80", "\\udc80"),
         ("\U000e0041", "\\U000e0041"),
         ("✔\ufe0f done", "✔ done"),

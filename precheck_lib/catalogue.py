@@ -1,0 +1,410 @@
+"""The catalogue of findings: what each code means, what usually causes it, what to do and who can do it.
+
+One source for the messages of a run, for `explain` and for the documentation. Codes are stable: dashboards and scripts
+match on them. A code's first part says where the fault was seen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from precheck_lib.outcome import Who
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One kind of finding: its meaning, its usual causes (likeliest first), the next step, and who can take it."""
+
+    meaning: str
+    causes: tuple[str, ...]
+    remedy: str
+    who: Who = "host"
+    retryable: bool = False
+
+
+CATALOGUE: dict[str, Entry] = {
+    # Roles -----------------------------------------------------------------------------------------------------
+    "roles.missing": Entry(
+        "Environment variables that the tests need are not set, or are empty.",
+        (
+            "a secret is not defined for this repository or environment (GitHub then passes an empty string)",
+            "the job does not pass the variable to this step with `env:`",
+            "a fork's pull request, which gets no secrets",
+        ),
+        "Set them with `env:` on the step or the job; specs/strict-tests.env.example lists them all.",
+        "job",
+    ),
+    "roles.pair": Entry(
+        "Of variables that only make sense together, some are set and some are not.",
+        ("one of two secrets is missing or empty",),
+        "Set all of them, or none.",
+        "job",
+    ),
+    "roles.malformed": Entry(
+        "An environment variable is set, but its value cannot be right.",
+        (
+            "a value pasted with quotes, a line end or an invisible character",
+            "a URL without scheme, or with credentials in it",
+            "JSON with comments (JSONC) where JSON is needed",
+        ),
+        "Correct the value where it is defined; the message names the variable and what is wrong with it.",
+        "job",
+    ),
+    # Commands --------------------------------------------------------------------------------------------------
+    "command.missing": Entry(
+        "A program that the tests run is not on PATH, or cannot be run.",
+        (
+            "the release was never downloaded on this machine",
+            "PATH is not set for this step",
+            "no execute permission",
+        ),
+        "Install the pinned release and put its folder first on PATH.",
+    ),
+    "command.version": Entry(
+        "A program on PATH is not the pinned version.",
+        ("another installation comes first on PATH", "the machine was not updated when the pin moved"),
+        "Install the pinned version or put its folder first on PATH.",
+    ),
+    "command.failed": Entry(
+        "A program could be started but did not end well.",
+        ("a broken installation", "a missing library or interpreter"),
+        "Run the command by hand on this machine and mend the installation.",
+    ),
+    "command.deadline": Entry(
+        "A program did not end in its time; it and all that it started were ended.",
+        ("an overloaded machine", "a program that waits for the network", "a dead mount on its path"),
+        "Run the command by hand on this machine and see what it waits for.",
+        retryable=True,
+    ),
+    "command.leftover": Entry(
+        "A program ended well but left processes behind, which were ended.",
+        ("a version command that starts a helper in the background",),
+        "Nothing has to be done for this run; look at what the command starts.",
+    ),
+    # Transport -------------------------------------------------------------------------------------------------
+    "transport.resolve": Entry(
+        "The server's name could not be turned into an address.",
+        ("a typing error in the URL", "the name server of this machine does not answer"),
+        "Check the name in the URL and the machine's name resolution.",
+        "job",
+        retryable=True,
+    ),
+    "transport.connect": Entry(
+        "No server takes connections at that address.",
+        ("the server is not running, or has crashed", "it listens on another port or address", "a firewall"),
+        "Start the server on this machine, or correct the URL.",
+        retryable=True,
+    ),
+    "transport.tls": Entry(
+        "The TLS handshake failed.",
+        ("https is spoken to a server of plain http", "the server is set up with another TLS version"),
+        "Check the scheme of the URL and the server's TLS setup.",
+    ),
+    "transport.certificate": Entry(
+        "The server's certificate is not to be trusted.",
+        ("it has expired", "it is for another name", "its authority is not in this machine's store"),
+        "Renew the certificate, or add its authority to the system's store.",
+    ),
+    "transport.send": Entry(
+        "The connection broke while the request was sent.",
+        ("the server crashed or restarted",),
+        "Look into the server's log at this time.",
+        retryable=True,
+    ),
+    "transport.receive": Entry(
+        "The connection broke while the answer was received.",
+        ("the server crashed or restarted", "something between closes connections"),
+        "Look into the server's log at this time.",
+        retryable=True,
+    ),
+    "transport.garbled": Entry(
+        "What answers at that address does not speak the protocol.",
+        ("another program took the port", "http is spoken to a server of https"),
+        "See which program listens on that port and correct the URL or free the port.",
+    ),
+    "transport.empty": Entry(
+        "The server took the connection and closed it without an answer.",
+        ("the server is starting or stopping", "http is spoken to a server of https"),
+        "Look into the server's log at this time.",
+        retryable=True,
+    ),
+    "transport.truncated": Entry(
+        "The answer ended before its announced length.",
+        ("the server crashed while it answered",),
+        "Look into the server's log at this time.",
+        retryable=True,
+    ),
+    "transport.too-large": Entry(
+        "The answer is larger than any right one can be.",
+        ("another program answers at that address",),
+        "See which program listens on that port.",
+    ),
+    "transport.deadline": Entry(
+        "The server did not finish its answer in time.",
+        (
+            "it accepts connections but hangs (OpenCode never answers a request sent while it starts)",
+            "it is overloaded, or stuck in a driver",
+        ),
+        "Restart the server; if it comes back, look at what it waits for.",
+        retryable=True,
+    ),
+    "http.status": Entry(
+        "The server refused the request.",
+        (
+            "wrong credentials (401, 403)",
+            "a proxy or another program answers",
+            "a fault inside the server (500)",
+        ),
+        "Look into the server's log; check the URL and the credentials.",
+    ),
+    "http.answer": Entry(
+        "The server's answer is not what that server answers.",
+        ("another program answers at that address", "the server is another version than was expected"),
+        "See which program listens on that port, and its version.",
+    ),
+    # TCP -------------------------------------------------------------------------------------------------------
+    "tcp.failed": Entry(
+        "The server does not take TCP connections.",
+        ("it is not running, or has crashed", "it listens on another port or address"),
+        "Start the server on this machine, or correct the URL.",
+        retryable=True,
+    ),
+    "tcp.deadline": Entry(
+        "No TCP connection came about in time.",
+        (
+            "a firewall that drops packets",
+            "the name server of this machine does not answer",
+            "a wrong address",
+        ),
+        "Check the address in the URL and the machine's network.",
+        retryable=True,
+    ),
+    # Codex -----------------------------------------------------------------------------------------------------
+    "codex.version": Entry(
+        "The running Codex App Server is not the pinned version.",
+        ("a server of an earlier job or week still runs", "it was started from another installation"),
+        "Stop the server and start the pinned version.",
+    ),
+    "codex.home": Entry(
+        "The Codex App Server uses another home folder than the tests.",
+        ("a server of somebody else answers on this port", "CODEX_HOME was not set when it was started"),
+        "Start the server with CODEX_HOME set to TEST_CODEX_HOME, or correct TEST_CODEX_HOME.",
+    ),
+    "codex.account": Entry(
+        "The Codex App Server has no account, and its provider needs one.",
+        (
+            "nobody has logged in under this home",
+            "auth.json was written after the server had started (it is read once)",
+        ),
+        "Log in under TEST_CODEX_HOME (`codex login`) and restart the server.",
+    ),
+    "codex.mcp": Entry(
+        "MCP servers are configured in the Codex App Server; they would start and answer inside the tests.",
+        ("config.toml under its home has an [mcp_servers] table",),
+        "Remove the MCP servers from config.toml under TEST_CODEX_HOME and restart the server.",
+    ),
+    "codex.answer": Entry(
+        "The Codex App Server did not answer as one does.",
+        ("another WebSocket server answers at that address", "a broken auth.json"),
+        "See which program listens on that port, and the server's log.",
+    ),
+    # OpenCode --------------------------------------------------------------------------------------------------
+    "opencode.unauthorized": Entry(
+        "The OpenCode Server refuses the user name or password.",
+        (
+            "TEST_OPENCODE_PASSWORD is not the server's OPENCODE_SERVER_PASSWORD",
+            "the pair is not set, but it is needed",
+        ),
+        "Give the tests the user name and password that the server was started with.",
+        "job",
+    ),
+    "opencode.config-error": Entry(
+        "The OpenCode Server cannot use its configuration.",
+        ("OPENCODE_CONFIG_CONTENT or a config file of the server has an error at the named place",),
+        "Correct the configuration at the named place and restart the server.",
+    ),
+    "opencode.unhealthy": Entry(
+        "The OpenCode Server does not say that it is healthy.",
+        ("it is starting or stopping", "another program answers at that address"),
+        "Look into the server's log and restart it.",
+        retryable=True,
+    ),
+    "opencode.version": Entry(
+        "The running OpenCode Server is not the pinned version.",
+        ("a server of an earlier job or week still runs", "it updated itself"),
+        "Stop the server and start the pinned version.",
+    ),
+    "opencode.subagents": Entry(
+        "The OpenCode Server runs with background subagents, which the tests do not expect.",
+        ("an experimental flag is set in the server's environment",),
+        "Restart the server without the experimental flag.",
+    ),
+    "opencode.config": Entry(
+        "The OpenCode Server runs with another configuration than the tests.",
+        ("it was started before OPENCODE_CONFIG_CONTENT changed", "a config file of its home overrides it"),
+        "Restart the server with the job's OPENCODE_CONFIG_CONTENT.",
+    ),
+    "opencode.config-dropped": Entry(
+        "The OpenCode Server does not know some keys of the configuration.",
+        ("a key of another OpenCode version, or a typing error",),
+        "Check the named keys; the server ignores them.",
+        "job",
+    ),
+    "opencode.provider": Entry(
+        "The OpenCode Server does not offer the configured Ollama models.",
+        (
+            "the provider is disabled in a config file of its home",
+            "it was started with another configuration",
+        ),
+        "Restart the server with the job's OPENCODE_CONFIG_CONTENT.",
+    ),
+    # Ollama ----------------------------------------------------------------------------------------------------
+    "ollama.not-pulled": Entry(
+        "Models that the tests use are not installed in this Ollama.",
+        ("never pulled on this machine", "the service runs as another user, with another models folder"),
+        "Pull them on this machine (`ollama pull NAME`).",
+    ),
+    "ollama.cloud-model": Entry(
+        "A configured model does not run on this machine but in Ollama's cloud.",
+        ("its name ends in -cloud, or it was created from a remote model",),
+        "Configure a local model.",
+        "job",
+    ),
+    "ollama.models": Entry(
+        "The configured models cannot be read.",
+        ("an `id` of a model is not a text",),
+        "Correct the models in the configuration.",
+        "job",
+    ),
+    "ollama.inventory": Entry(
+        "Ollama's answer about its models is not one.",
+        ("a proxy or another program answers at that address",),
+        "See which program listens on that port.",
+    ),
+    "ollama.too-old": Entry(
+        "This Ollama is too old: before 0.3.11 a request to unload loads the model.",
+        ("the server was never updated",),
+        "Update Ollama on this machine.",
+    ),
+    "ollama.unload": Entry(
+        "Ollama did not unload a model.",
+        ("the model was removed while it was loaded (404)", "a fault inside the server"),
+        "Restart Ollama on this machine.",
+    ),
+    "ollama.removal": Entry(
+        "A model was told to unload and stays resident.",
+        (
+            "another client's requests keep it busy",
+            "another client loads it again",
+            "its runner hangs in the driver",
+        ),
+        "Stop what else uses this Ollama (strict wants one of its own), then restart it.",
+        retryable=True,
+    ),
+    "ollama.load": Entry(
+        "Ollama did not load a model.",
+        (
+            "not enough memory",
+            "the model is for embeddings only, or for another version of Ollama",
+            "the driver is broken or gone",
+        ),
+        "Look into Ollama's log at this time; free the GPU's memory or use a model that fits.",
+    ),
+    # Residency -------------------------------------------------------------------------------------------------
+    "residency.absent": Entry(
+        "A model was loaded and is not among the resident ones.",
+        (
+            "another model pushed it out",
+            "its runner crashed",
+            "the same weights are resident under another name",
+        ),
+        "Stop what else uses this Ollama; see which tag holds the same weights.",
+        retryable=True,
+    ),
+    "residency.doubled": Entry(
+        "A model is listed more than once.",
+        ("an old runner of the same name is still there",),
+        "Restart Ollama on this machine.",
+        retryable=True,
+    ),
+    "residency.row": Entry(
+        "What Ollama says of the loaded model cannot be judged.",
+        ("an Ollama that is too old to say it (size_vram before 0.1.42, context_length before 0.10.0)",),
+        "Update Ollama on this machine.",
+    ),
+    "residency.partial": Entry(
+        "A model is not fully on the GPU: part of it runs on the CPU, many times slower.",
+        (
+            "another process holds the GPU's memory",
+            "the context is larger than fits beside the model",
+            "the driver is broken or gone (then nothing is on the GPU)",
+        ),
+        "Free the GPU's memory, or lower the context length, then restart Ollama.",
+        retryable=True,
+    ),
+    "residency.context": Entry(
+        "A model is loaded with a shorter context than the tests need.",
+        (
+            "OLLAMA_CONTEXT_LENGTH is not set for the server and the GPU is small (or was not seen at its start)",
+            "the Modelfile sets num_ctx, or the model was trained with less",
+        ),
+        "Set OLLAMA_CONTEXT_LENGTH for the Ollama service and restart it.",
+    ),
+    "residency.evicted": Entry(
+        "A model that had been proven resident is no longer right at the end.",
+        ("another client loaded another model", "it was loaded again with other options"),
+        "Stop what else uses this Ollama (strict wants one of its own).",
+        retryable=True,
+    ),
+    # The run itself --------------------------------------------------------------------------------------------
+    "run.budget": Entry(
+        "The run's own budget was used up.",
+        ("the budget is too small for this machine", "an earlier check was slow"),
+        "Give the run more time with --budget; `plan` says what it needs.",
+        "spec",
+        retryable=True,
+    ),
+    "run.cancelled": Entry(
+        "The run was ended by a signal.",
+        ("the job was cancelled", "the runner was stopped"),
+        "Run it again.",
+        "job",
+        retryable=True,
+    ),
+    "run.unconfirmed": Entry(
+        "What this run had loaded may still be resident.",
+        ("the server did not answer during cleanup", "a second signal ended the cleanup"),
+        "Look at `ollama ps` on this machine and stop the model.",
+    ),
+    "run.held": Entry(
+        "The kernel did not let a child process go.",
+        ("a hung driver", "a dead mount"),
+        "The machine probably needs a reboot.",
+    ),
+    "run.internal": Entry(
+        "precheck itself failed; nothing is known about the machine.",
+        ("a fault in precheck",),
+        "Report it with the text below; it is not the machine's fault.",
+        "spec",
+    ),
+    "report.unwritable": Entry(
+        "A report could not be written, so the run does not count as passed.",
+        ("a full disk", "no permission", "a folder in the way"),
+        "Make the place writable or name another one.",
+        "job",
+    ),
+    "spec.invalid": Entry(
+        "The spec cannot be used.",
+        ("a typing error", "a key of another version of precheck"),
+        "Correct the spec at the named line.",
+        "spec",
+    ),
+    "usage": Entry(
+        "The command line cannot be used.",
+        ("a typing error", "a spec that does not exist"),
+        "See `precheck --help`.",
+        "job",
+    ),
+}

@@ -1,0 +1,134 @@
+"""Plain values to typed ones: every fault at once, each at its own place and in the words of a spec's author."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+
+import msgspec
+
+from precheck_lib.units import Bytes, Seconds, parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from precheck_lib.spec.yaml_text import Path
+
+    Note = Callable[[Path, str], None]
+
+BAD = object()
+"""What comes of a value that could not be converted; its faults have been noted."""
+
+_PARSERS: dict[Any, Callable[[object], Any]] = {Seconds: parse_duration, Bytes: parse_size}
+_PLAIN = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
+
+
+def convert(value: Any, type_: Any, path: Path, note: Note) -> Any:
+    """Return `value` as `type_`, or `BAD`; each fault goes to `note` with its path.
+
+    Knows the types that options have: text, numbers, truth, durations and sizes, `Literal`, lists, mappings, structs,
+    each of them optional.
+    """
+    origin, arguments = get_origin(type_), get_args(type_)
+    if type_ is Any:
+        return value
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        (type_,) = (argument for argument in arguments if argument is not type(None))
+        return convert(value, type_, path, note)
+    if origin is Literal:
+        return _choice(value, arguments, path, note)
+    if type_ in _PARSERS:
+        return _parsed(value, _PARSERS[type_], path, note)
+    if type_ in _PLAIN:
+        # Not isinstance: True is an int to Python, and not to a reader.
+        if type(value) is type_ or (type_ is float and type(value) is int):
+            return value
+        hint = "; put it in quotes" if type_ is str and isinstance(value, (bool, int, float)) else ""
+        note(path, f"{_named(path)}{_PLAIN[type_]} is needed, not {_what(value)}{hint}")
+        return BAD
+    if origin is list:
+        return _list(value, arguments[0], path, note)
+    if origin is dict:
+        return _dict(value, arguments[1], path, note)
+    if issubclass(type_, msgspec.Struct):
+        return struct(value, type_, path, note)
+    raise TypeError(f"options cannot have the type {type_}")
+
+
+def struct(value: Any, type_: type[msgspec.Struct], path: Path, note: Note, *, ignore: Iterable[str] = ()) -> Any:
+    """Return a mapping as a struct, or `BAD`; keys that it does not have are faults unless `ignore` names them."""
+    if not isinstance(value, dict):
+        note(path, f"{_named(path)}a mapping is needed, not {_what(value)}")
+        return BAD
+    fields = {field.encode_name: field for field in msgspec.structs.fields(type_)}
+    for key in value:
+        if key not in fields and key not in ignore:
+            note((*path, key, "?"), f"unknown key {key!r}{guess(key, fields)}")
+    made = {
+        field.name: convert(value[key], field.type, (*path, key), note) for key, field in fields.items() if key in value
+    }
+    for key, field in fields.items():
+        if field.required and key not in value:
+            note(path, f"{_named(path)}the key {key!r} is missing")
+            made[field.name] = BAD
+    return BAD if BAD in made.values() else type_(**made)
+
+
+def guess(key: str, known: Iterable[str]) -> str:
+    """Return what was probably meant, as the end of a sentence; empty where nothing is near."""
+    import difflib
+
+    near = difflib.get_close_matches(key, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _choice(value: Any, choices: tuple[Any, ...], path: Path, note: Note) -> Any:
+    for choice in choices:
+        if type(value) is type(choice) and value == choice:
+            return choice
+    allowed = " or ".join(map(repr, choices))
+    near = guess(value, choices) if isinstance(value, str) else ""
+    note(path, f"{_named(path)}{allowed} is needed, not {_what(value)}{near}")
+    return BAD
+
+
+def _parsed(value: Any, parse: Callable[[object], Any], path: Path, note: Note) -> Any:
+    try:
+        return parse(value)
+    except ValueError as error:
+        note(path, f"{_named(path)}{error}")
+        return BAD
+
+
+def _list(value: Any, of: Any, path: Path, note: Note) -> Any:
+    if not isinstance(value, list):
+        note(path, f"{_named(path)}a list is needed, not {_what(value)}")
+        return BAD
+    made = [convert(part, of, (*path, index), note) for index, part in enumerate(value)]
+    return BAD if BAD in made else made
+
+
+def _dict(value: Any, of: Any, path: Path, note: Note) -> Any:
+    if not isinstance(value, dict):
+        note(path, f"{_named(path)}a mapping is needed, not {_what(value)}")
+        return BAD
+    made = {key: convert(part, of, (*path, key), note) for key, part in value.items()}
+    return BAD if BAD in made.values() else made
+
+
+def _named(path: Path) -> str:
+    """Begin a sentence with the key that it is about; an item of a list goes by the list's."""
+    keys = [step for step in path if isinstance(step, str)]
+    return f"{keys[-1]}: " if keys else ""
+
+
+def _what(value: Any) -> str:
+    if isinstance(value, str):
+        return f"the text {value!r}" if len(value) <= 40 else f"the text {value[:40]!r}…"
+    if value is None or isinstance(value, bool):
+        return {None: "nothing", True: "true", False: "false"}[value]
+    if isinstance(value, (int, float)):
+        return f"the number {value}"
+    return "a list" if isinstance(value, list) else "a mapping"
