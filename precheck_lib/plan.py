@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from precheck_lib.checks import kind_named
 from precheck_lib.engine import Plan
+from precheck_lib.report.text import clean
 from precheck_lib.units import duration_text
 
 if TYPE_CHECKING:
@@ -18,23 +19,23 @@ def plan_lines(spec: Spec, env: Mapping[str, str], budget: float | None = None) 
     """Return the plan of a spec as lines of text."""
     plan = Plan(spec, env)
     lines = [f"{spec.identity.name} ({spec.identity.path})", ""]
-    changing = [check for check in spec.checks if kind_named(check.kind).changes]
-    for check in (*(check for check in spec.checks if check not in changing), *changing):
+    for check in sorted(spec.checks, key=lambda check: kind_named(check.kind).changes):
         needs = f", after {', '.join(check.needs)}" if check.needs else ""
         each = _each(plan, check.id)
         lines.append(f"{check.id}: {check.title} (at most {duration_text(plan.parts[check.id])}{each}{needs})")
         deeds = kind_named(check.kind).plan(check.options)
         lines += [f"    {'CHANGES' if deed.changes else 'reads  '}  {deed.text}" for deed in deeds]
-    unknown = any(count is None for count in plan.models.values())
-    each = " for one model; more for each further one" if unknown else ""
+    further, further_reserve = _further(spec, plan)
+    lines += ["", f"budget: {_sum(plan.total, further + further_reserve)}, the sum of the parts"]
     chosen = budget if budget is not None else spec.budget
-    lines += ["", f"budget: {duration_text(plan.total)}{each}, the sum of the parts"]
     if chosen is not None:
-        lines.append(f"budget given: {duration_text(chosen)}")
+        small = plan.reserve and chosen < plan.smallest
+        refused = "; it leaves no time for a load, and a run would be refused (exit code 2)" if small else ""
+        lines.append(f"budget given: {duration_text(chosen)}{refused}")
     if plan.reserve:
-        lines.append(f"reserve: {duration_text(plan.reserve)}{each}, kept of it for cleanup and reports")
-        lines.append(f"smallest budget that leaves time for a load: {plan.smallest}s{each}")
-    return lines
+        lines.append(f"reserve: {_sum(plan.reserve, further_reserve)}, kept of it for cleanup and reports")
+        lines.append(f"smallest budget that leaves time for a load: {_sum(plan.smallest, further_reserve)}")
+    return [_indented(line) for line in lines]
 
 
 def _each(plan: Plan, check: str) -> str:
@@ -44,3 +45,27 @@ def _each(plan: Plan, check: str) -> str:
     if count is None:
         return " for one model"
     return f" for {count} model{'s' if count != 1 else ''}"
+
+
+def _further(spec: Spec, plan: Plan) -> tuple[float, float]:
+    """Return what a second model adds to the parts and to the reserve, where it is not known how many there are."""
+    part = reserve = 0.0
+    for check in spec.checks:
+        if check.id in plan.models and plan.models[check.id] is None:
+            of = kind_named(check.kind)
+            if check.budget is None:
+                part += of.seconds(check.options, 2) - of.seconds(check.options, 1)
+            reserve += of.reserve(check.options, 2) - of.reserve(check.options, 1)
+    return part, reserve
+
+
+def _sum(seconds: float, further: float) -> str:
+    return duration_text(seconds) + (
+        f" for one model and {duration_text(further)} for each further one" if further else ""
+    )
+
+
+def _indented(line: str) -> str:
+    """Clean a line (a title or an option may hold anything) and keep its indentation."""
+    text = line.lstrip(" ")
+    return " " * (len(line) - len(text)) + clean(text)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _PATIENCE_SECONDS = 1.0
 """How long a reader that does not read may hold one line."""
-
-_ATOMIC = 4096  # a pipe that polls writable takes this much without blocking
 
 
 class Terminal:
@@ -41,17 +44,45 @@ class Terminal:
         if descriptor in self._stuck:
             return
         data = (line + "\n").encode("utf-8", "backslashreplace")
-        end = time.monotonic() + _PATIENCE_SECONDS
-        poller = select.poll()
-        poller.register(descriptor, select.POLLOUT)
         try:
-            while data:
-                left = end - time.monotonic()
-                ready = poller.poll(max(0, int(left * 1000)))
-                if not ready and left <= 0:
-                    self._stuck.add(descriptor)
-                    return
-                if ready:
-                    data = data[os.write(descriptor, data[:_ATOMIC]) :]
+            with _unblocked(descriptor) as unblocked:
+                left = _write_in_time(unblocked, data)
         except OSError:
+            left = data
+        if left:
             self._stuck.add(descriptor)
+
+
+def _write_in_time(descriptor: int, data: bytes) -> bytes:
+    """Write what the reader takes in time and return the rest."""
+    end = time.monotonic() + _PATIENCE_SECONDS
+    poller = select.poll()
+    poller.register(descriptor, select.POLLOUT)
+    while data:
+        left = end - time.monotonic()
+        if left <= 0:
+            break
+        if poller.poll(int(left * 1000) + 1):
+            try:
+                # A pipe that polls writable takes this much without blocking, and no more is certain.
+                data = data[os.write(descriptor, data[: select.PIPE_BUF]) :]
+            except BlockingIOError:
+                time.sleep(0.001)  # non-blocking, and there is less room than that
+    return data
+
+
+@contextlib.contextmanager
+def _unblocked(descriptor: int) -> Iterator[int]:
+    """Open a terminal a second time, without blocking: one that polls writable may have room for a few bytes only.
+
+    The descriptor itself stays as it is, for it is shared with other processes.
+    """
+    try:
+        again = os.open(os.ttyname(descriptor), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # no terminal, or somebody else's
+        yield descriptor
+        return
+    try:
+        yield again
+    finally:
+        os.close(again)

@@ -25,7 +25,7 @@ class Bytes(int):
 
 
 def parse_duration(text: object) -> Seconds:
-    """Turn `1h`, `1m30s`, `2.5s`, `500ms` into seconds; raises `ValueError`. A bare number has no unit and is refused."""
+    """Turn `1h`, `1m30s`, `2.5s`, `500ms` into seconds; raises `ValueError`, also for a bare number: it has no unit."""
     match = _DURATION.match(text) if isinstance(text, str) else None
     if match is None or not any(match.groups()):
         raise ValueError(f"{_shown(text)} is not a duration such as 2s, 1m30s or 500ms")
@@ -54,9 +54,5 @@ def duration_text(seconds: float) -> str:
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, (list, dict)):
-        return "a list" if isinstance(value, list) else "a mapping"
-    if value is None or isinstance(value, bool):
-        return {None: "nothing", True: "true", False: "false"}[value]
     shown = repr(value)
     return shown if len(shown) <= 60 else f"{shown[:60]}…"

@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import socket
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from precheck_lib.bounded.budget import READ, WRITE, Budget, describe_seconds
 from precheck_lib.bounded.resolve import resolve
@@ -77,7 +77,7 @@ class BoundedSocket:
     def _receive_fault(self, error: OSError) -> TransportError:
         return ReceiveError(f"the connection broke: {reason(error)}", phase=self.phase)
 
-    def _head_cut(self) -> None:
+    def _head_cut(self) -> NoReturn:
         if self.received == 0:
             raise EmptyReplyError("the server closed the connection without an answer", phase="head")
         raise ReceiveError("the server closed the connection in the middle of the head", phase="head")

@@ -37,7 +37,11 @@ class BudgetTlsSocket(BoundedSocket, ssl.SSLSocket):
         # The end of TCP without the end of TLS. A body that only the end of the stream delimits may have been cut here
         # by anybody on the way (RFC 9112, 9.8); one with a length or chunks is not read beyond its own end.
         self.ended = True
-        return TruncatedError("the TLS connection was cut without its closing alert", phase=self.phase)
+        if self.phase == "head":
+            self._head_cut()
+        if self.phase == "body":
+            return TruncatedError("the TLS connection was cut without its closing alert", phase="body")
+        return super()._receive_fault(error)
 
     def handshake(self) -> None:
         """Do the handshake by the budget's end; raises `TlsError`, `CertificateError` or `DeadlineError`."""

@@ -7,23 +7,15 @@ the budget inside the socket is theirs too.
 
 from __future__ import annotations
 
-import http
-import re
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import websocket
-from websocket import _handshake
 
 from precheck_lib import __version__
 from precheck_lib.bounded import net
-from precheck_lib.errors import (
-    AnswerError,
-    GarbledError,
-    ReceiveError,
-    StatusError,
-    TooLargeError,
-    TransportError,
-)
+from precheck_lib.bounded.handshake import HandshakeRefused, Line
+from precheck_lib.errors import AnswerError, GarbledError, ReceiveError, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,79 +27,22 @@ if TYPE_CHECKING:
 MAX_BYTES = 2 << 20
 """The most bytes received on one connection (CONTRACT H1)."""
 
-_MAX_HEAD = 64 << 10
+_GOODBYE_SECONDS = 0.25  # how long a server may take to hang up after our close frame; Codex takes milliseconds
 
 
-class HandshakeRefused(StatusError):
-    """The server answered the upgrade with an HTTP status other than 101."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(f"the WebSocket upgrade was answered with status {status} instead of 101", status)
-
-
-class _Line:
-    """What the library takes for its socket: it reads the head of the handshake's answer itself, then hands it on.
-
-    The library would read the whole body of a refusal, however long, before it says the status, has no limit for a head,
-    and follows redirects; none of that happens once anything but 101 is an error right after the head.
-    """
-
-    def __init__(self, sock: Any) -> None:
-        self._sock = sock
-        self._read = bytearray()
-        self.status: int | None = None
-
-    @property
-    def _closed(self) -> bool:
-        return bool(self._sock.fileno() < 0)
-
-    def gettimeout(self) -> float:
-        """Say that the socket is non-blocking, so that the library never waits by itself."""
-        return 0.0
-
-    def send(self, data: bytes) -> int:
-        return int(self._sock.send(data))
-
-    def recv(self, size: int) -> bytes:
-        if self.status is None:
-            self._read_head()
-        if not self._read:
-            return bytes(self._sock.recv(size))
-        part = bytes(self._read[:size])
-        del self._read[:size]
-        return part
-
-    def _read_head(self) -> None:
-        self._sock.phase = "head"
-        interim = True
-        while interim:
-            while (end := self._read.find(b"\r\n\r\n")) < 0:
-                if len(self._read) > _MAX_HEAD:
-                    raise TooLargeError(f"the head is larger than {_MAX_HEAD} bytes", phase="head")
-                self._read += self._sock.recv(4096)
-            status = re.match(rb"HTTP/1\.[01] (\d{3})[ \r]", self._read)
-            if status is None:
-                raise GarbledError("the WebSocket handshake was not answered as one", phase="head")
-            self.status = int(status[1])
-            interim = 100 <= self.status < http.HTTPStatus.SWITCHING_PROTOCOLS or 101 < self.status < 200
-            if interim:
-                del self._read[: end + 4]
-        self._sock.phase = "frame"
-        if self.status != http.HTTPStatus.SWITCHING_PROTOCOLS:
-            raise HandshakeRefused(self.status or 0)
-
-    def close(self) -> None:
-        self._sock.close()
-
-
-class _Protocol(websocket.WebSocket):  # type: ignore[misc]  # the library has no types
+class _Protocol(websocket.WebSocket):
     """The library's protocol, with the frames that it wrongly lets through refused."""
 
     def recv_frame(self) -> Any:
-        frame = super().recv_frame()
+        frame = super().recv_frame()  # type: ignore[no-untyped-call]
         if frame.mask_value:
             raise websocket.WebSocketProtocolException("a server must not mask its frames")
         return frame
+
+    def send_close(self, *arguments: Any) -> None:
+        # Asked for by the library too, where the server says goodbye: that it hangs up at once is no fault of sending.
+        with contextlib.suppress(TransportError):
+            super().send_close(*arguments)
 
 
 class Session:
@@ -137,19 +72,25 @@ class Session:
         if opcode != websocket.ABNF.OPCODE_TEXT:
             raise AnswerError("the server sent a binary message")
         data: bytes = frame.data
-        return data.decode("utf-8")  # the library has validated it
+        try:
+            # Not by the library: its validation is written in Python, and 2 MiB would take a second beyond any budget.
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            raise GarbledError("a text message is not UTF-8", phase="frame") from None
 
     def close(self) -> None:
-        """Say goodbye where there is time, and close the socket in every case."""
+        """Say goodbye where there is time, and close the socket in every case, with FIN where the server hangs up."""
+        budget = self._sock.budget
+        cancelled = budget.cancel is not None and budget.cancel.is_set
         try:
-            if self._protocol.connected and self._sock.budget.left() > 0:
-                self._sock.budget = self._sock.budget.child(min(1.0, self._sock.budget.left()))
+            if self._protocol.connected and budget.left() > 0:
+                self._sock.budget = budget.child(_GOODBYE_SECONDS)
                 self._sock.budget.cancel = None
                 self._protocol.send_close()
-        except (TransportError, OSError, ValueError, websocket.WebSocketException):
-            pass
+                # What has not been read yet (notifications) would make the close an RST.
+                net.close_orderly(self._sock, 0.0 if cancelled else self._sock.budget.left())
         finally:
-            self._protocol.shutdown()
+            self._protocol.shutdown()  # type: ignore[no-untyped-call]
             self._sock.close()
 
 
@@ -181,7 +122,7 @@ def open_session(
     host = parts.hostname or ""
     dialing = allowed.child(connect_seconds)
     sock: Any = None
-    protocol = _Protocol(enable_multithread=False)
+    protocol = _Protocol(enable_multithread=False, skip_utf8_validation=True)
     try:
         sock = net.connect(host, parts.port or (443 if secure else 80), dialing)
         if secure:
@@ -189,14 +130,18 @@ def open_session(
 
             sock = tls.wrap(sock, host, dialing)
         sock.budget = allowed
-        line = _Line(sock)
+        line = Line(sock)
         with _translated("head"):
-            protocol.connect(
+            protocol.connect(  # type: ignore[no-untyped-call]
                 url,
                 socket=line,
                 suppress_origin=True,
                 redirect_limit=0,
-                header={"User-Agent": f"precheck/{__version__}", **(headers or {})},
+                header={
+                    "User-Agent": f"precheck/{__version__}",
+                    "Sec-WebSocket-Key": line.key,
+                    **(headers or {}),
+                },
             )
         record.status = protocol.getstatus()
     except HandshakeRefused as refused:
@@ -207,14 +152,13 @@ def open_session(
         _abandon(protocol, sock)
         raise
     finally:
-        _handshake.CookieJar.jar.clear()  # process-wide in the library, and sent to any port of the same host
         record.elapsed_s = round(allowed.elapsed(), 3)
         record.bytes = sock.received if sock is not None else 0
     return Session(protocol, sock)
 
 
 def _abandon(protocol: _Protocol, sock: Any) -> None:
-    protocol.shutdown()
+    protocol.shutdown()  # type: ignore[no-untyped-call]
     if sock is not None:
         sock.close()
 
@@ -228,10 +172,13 @@ class _translated:  # noqa: N801 - reads as a clause at its use
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         foreign = (websocket.WebSocketException, OSError, ValueError)
         if isinstance(error, websocket.WebSocketConnectionClosedException):
             raise ReceiveError("the server closed the connection", phase=self.phase) from error
         if isinstance(error, foreign):
             what = "the handshake" if self.phase == "head" else "a frame"
             raise GarbledError(f"{what} is not WebSocket as RFC 6455 has it", phase=self.phase) from error
+
+
+__all__ = ["MAX_BYTES", "HandshakeRefused", "Session", "open_session"]

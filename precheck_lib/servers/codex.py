@@ -56,13 +56,28 @@ class CallError(AnswerError):
 
 
 def version_of(user_agent: str, client: str, client_version: str) -> str | None:
-    """Return the server's version inside its user agent.
+    """Return the server's version inside its user agent, `None` where it holds none.
 
-    The format is `ORIGINATOR/VERSION (OS; ARCH) TERMINAL (CLIENT; CLIENTVERSION)`. Originator and terminal may hold
-    slashes, versions and parentheses of their own: our own suffix is cut off first, then the last `/VERSION (` counts.
+    The format is `ORIGINATOR/VERSION (OS; ARCH) TERMINAL`, and after it ` (CLIENT; CLIENTVERSION)` of this client, or for
+    a quiet one of the last client that was not. Originator, terminal and client may hold slashes, versions and
+    parentheses of their own (`vscode/1.2.3`): the suffix is cut off first, then the last `/VERSION (` counts.
     """
-    matches = _VERSION.findall(user_agent.removesuffix(f" ({client}; {client_version})"))
+    own = user_agent.removesuffix(f" ({client}; {client_version})")
+    matches = _VERSION.findall(own if own != user_agent else _without_last_group(user_agent))
     return matches[-1] if matches else None
+
+
+def _without_last_group(text: str) -> str:
+    """Cut off a last ` (NAME; VERSION)`, whatever parentheses are in it, unless it is all that tells the version."""
+    if not text.endswith(")"):
+        return text
+    depth = 0
+    for place in range(len(text) - 1, 0, -1):
+        depth += {")": 1, "(": -1}.get(text[place], 0)
+        if depth == 0:
+            rest = text[:place].rstrip()
+            return rest if "; " in text[place:] and _VERSION.search(rest) else text
+    return text
 
 
 class CodexSession:

@@ -16,16 +16,17 @@ Server = Literal["codex", "opencode", "ollama"]
 class Fault:
     """One named fault of one server: `where` is the step it acts in, `options` its parameters with defaults.
 
-    Every fault that acts on a message has `skip` (let so many pass first) and `times` (then act so often,
-    `None`: always). `at` picks the step: an OpenCode path, or one of `tags`, `ps`, `load`, `unload`,
-    `version` for Ollama; `None` is every step. Times are in seconds.
+    Options that several have: `at` is the one step it acts in (an OpenCode path, a JSON-RPC method, for Ollama
+    `tags`, `ps`, `load`, `unload` or `version`; `None` is every step), `skip` lets so many pass first, `times`
+    is how often it then acts (`None`: always), `model` is the one model it concerns (`None`: all), `after` is
+    the last thing asked of `/api/generate` (`unload`, `load`, or `always`). Times are in seconds.
     """
 
     name: str
     server: Server
     description: str
     where: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 _COUNTED: dict[str, Any] = {"skip": 0, "times": None}
@@ -98,8 +99,8 @@ _CODEX = _of(
         {"every": 0.02},
     ),
     ("notification-flood", "Notifications come without end and no answer.", "account/read", {"every": 0.02}),
-    ("never-answers-initialize", "initialize gets no answer.", "initialize", {}),
-    ("never-answers-account", "account/read gets no answer.", "account/read", {}),
+    ("never-answers-initialize", "A call of initialize gets no answer.", "initialize", {}),
+    ("never-answers-account", "A call of account/read gets no answer.", "account/read", {}),
     (
         "closes-mid-exchange",
         "TCP is dropped without a close frame.",
@@ -148,8 +149,13 @@ _OPENCODE = (
             "/config",
             {"path": ("options", "baseURL"), "value": "http://127.0.0.1:9/v1"},
         ),
-        ("provider-not-connected", "ollama is not among the providers.", "/config/providers", {}),
-        ("provider-missing-model", "ollama does not offer a configured model.", "/config/providers", _MODEL),
+        ("provider-not-connected", "The provider ollama is not among the connected ones.", "/config/providers", {}),
+        (
+            "provider-missing-model",
+            "The provider ollama does not offer a configured model.",
+            "/config/providers",
+            _MODEL,
+        ),
     ),
 )
 
@@ -172,7 +178,7 @@ _OLLAMA = (
             "ps",
             {**_READS, "shape": "models-null"},
         ),
-        ("too-old", "keep_alive 0 loads, as before release 0.3.11.", "unload", _MODEL),
+        ("too-old", "An unload loads, as it did before release 0.3.11.", "unload", _MODEL),
         ("load-500", "A load fails.", "load", {**_MODEL, **_COUNTED}),
         ("load-error-200", "A load is answered 200 with an error.", "load", {**_MODEL, **_COUNTED}),
         ("load-hangs", "A load is never answered and never ends.", "load", {**_MODEL, **_COUNTED}),

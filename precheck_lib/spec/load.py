@@ -5,31 +5,28 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from typing import TYPE_CHECKING, Any, Literal
+import stat
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
 from precheck_lib.checks import KINDS, kind_named
 from precheck_lib.outcome import Source, SpecIdentity
 from precheck_lib.spec.model import CheckSpec, Problem, Spec, SpecError
-from precheck_lib.spec.yaml_text import MAX_BYTES, Places, read_yaml
-from precheck_lib.units import Bytes, Seconds, parse_duration, parse_size
+from precheck_lib.spec.typed import BAD, convert, guess, struct
+from precheck_lib.spec.variables import MalformedError, references
+from precheck_lib.spec.yaml_text import MAX_BYTES, decode, read_yaml
+from precheck_lib.units import Seconds  # noqa: TC001 - read when a struct is made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from precheck_lib.spec.yaml_text import Path
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}\Z")
 _PIN = re.compile(r"- ([^:`]+): `(?:rust-)?v([0-9A-Za-z][0-9A-Za-z.+-]*)`")
-_PIN_REFERENCE = re.compile(r"(?<!\$)\$\{pin:([^}]*)\}")
-_UNKNOWN = re.compile(r"Object contains unknown field `([^`]*)`")
-_WHERE = re.compile(r" - at `(?:key in )?\$([^`]*)`\Z")
-_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[(\d+|\.\.\.)\]")
 _MOST_PROBLEMS = 20
 
 
-class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Head(msgspec.Struct, frozen=True):
     version: Literal[1]
     name: str
     checks: list[Any]
@@ -45,6 +42,15 @@ class _Frame(msgspec.Struct, frozen=True):
     title: str = ""
     needs: list[str] = []
     budget: Seconds | None = None
+
+
+class _Draft(NamedTuple):
+    """A check as far as it could be read: its place in the document, and what is known of it."""
+
+    path: Path
+    frame: _Frame
+    kind: str | None
+    check: CheckSpec | None
 
 
 def built_in_folder() -> str:
@@ -68,26 +74,44 @@ def load_spec(name: str) -> Spec:
     path = name
     if re.fullmatch(r"[a-z0-9-]+", name) and name in built_in_names():
         path = os.path.join(built_in_folder(), f"{name}.yml")
-    data = _read(path, hint=name == path and os.sep not in name)
+    try:
+        data = _read(path)
+    except _UnreadableError as error:
+        text = f"the spec cannot be read: {error}"
+        if name == path and os.sep not in name:
+            text += f"; built-in specs are {', '.join(built_in_names())}{guess(name, built_in_names())}"
+        raise SpecError([Problem(path, 1, 1, text)], SpecIdentity(name=None, path=path)) from None
     identity = SpecIdentity(name=None, path=path, digest=hashlib.sha256(data).hexdigest())
     try:
         return _Loader(data, path, identity).spec()
     except SpecError as error:
-        error.identity = identity
-        raise
+        # The file itself comes first, then the pins file.
+        problems = sorted(dict.fromkeys(error.problems), key=lambda one: (one.file != path, one.line, one.column))
+        raise SpecError(problems[:_MOST_PROBLEMS], identity) from None
 
 
-def _read(path: str, *, hint: bool) -> bytes:
+class _UnreadableError(Exception):
+    """A file that cannot be read; the message says why."""
+
+
+def _read(path: str) -> bytes:
+    """Read a file, one byte more than it may have at most; what is no regular file could hold us for ever."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        text = f"the spec cannot be read: {error.strerror}"
-        if hint:
-            text += f"; built-in specs are {', '.join(built_in_names())}"
-        raise SpecError([Problem(path, 1, 1, text)]) from None
-    return data or b""
+        raise _UnreadableError(error.strerror) from None
+    except ValueError:  # a NUL, or half of a surrogate pair
+        raise _UnreadableError("no path can be that") from None
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise _UnreadableError("it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file")
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _UnreadableError(error.strerror) from None
+    finally:
+        os.close(descriptor)
 
 
 class _Loader:
@@ -100,90 +124,131 @@ class _Loader:
     def spec(self) -> Spec:
         if not isinstance(self.document, dict):
             raise SpecError([Problem(self.path, 1, 1, "a spec is a mapping with version, name and checks")])
-        head = self._convert(self.document, _Head, ())
+        head = self._head(self.document)
         items = self.document.get("checks")
-        checks = [
-            self._check(item, ("checks", index)) for index, item in enumerate(items if isinstance(items, list) else [])
+        drafts = [
+            self._draft(item, ("checks", index)) for index, item in enumerate(items if isinstance(items, list) else [])
         ]
-        made = [check for check in checks if check is not None]
-        if not made and not self.problems:
+        if items == []:
             self._problem(("checks",), "a spec needs at least one check")
-        self._references(made)
-        pins = self._pins(head.pins) if head is not None and head.pins is not None else {}
-        self._pin_references(self.document, (), pins)
-        if self.problems or head is None:
-            raise SpecError(sorted(self.problems, key=lambda problem: (problem.line, problem.column))[:_MOST_PROBLEMS])
+        known = [draft for draft in drafts if draft is not None]
+        self._needs(known)
+        source = self.document.get("pins")
+        pins = self._pins(source) if isinstance(source, str) else {}
+        self._references(known, pins)
+        checks = [draft.check for draft in known if draft.check is not None]
+        if self.problems or head is BAD:
+            raise SpecError(self.problems)
         return Spec(
             identity=SpecIdentity(name=head.name, path=self.identity.path, digest=self.identity.digest),
-            checks=tuple(made),
+            checks=tuple(checks),
             success=head.success if head.success is not None else f"{head.name}: ready",
-            pins=pins,
+            pins=pins or {},
             budget=head.budget,
             exit_codes=head.exit_codes,
             fail_fast=head.fail_fast,
         )
 
-    def _check(self, item: Any, path: Path) -> CheckSpec | None:
+    def _head(self, document: dict[str, Any]) -> Any:
+        if document.get("version", 1) != 1 and isinstance(document["version"], int):
+            text = f"version {document['version']} is not known to this precheck, which reads version 1"
+            self._problem(("version",), text)
+            document = {**document, "version": 1}
+        head = struct(document, _Head, (), self._problem)
+        if head is not BAD:
+            self._positive(head.budget, ("budget",))
+        return head
+
+    def _draft(self, item: Any, path: Path) -> _Draft | None:
         if not isinstance(item, dict):
             self._problem(path, "a check is a mapping with an id and one kind")
             return None
-        frame = self._convert({key: item[key] for key in _Frame.__struct_fields__ if key in item}, _Frame, path)
-        if frame is not None and not _ID.match(frame.id):
-            self._problem((*path, "id"), f"the id {frame.id!r} is not lower-case letters, digits, '-', '_' and '.'")
         kinds = [key for key in item if key in KINDS]
-        for key in item:
-            if key not in KINDS and key not in _Frame.__struct_fields__:
-                of = f" in check {frame.id!r}" if frame is not None else ""
-                self._problem(
-                    (*path, key, "?"),
-                    f"unknown key {key!r}{of}{self._guess(key, (*KINDS, *_Frame.__struct_fields__))}",
-                )
-        if len(kinds) != 1:
+        unknown = [key for key in item if key not in KINDS and key not in _Frame.__struct_fields__]
+        for key in unknown:
+            near = guess(key, (*KINDS, *_Frame.__struct_fields__))
+            self._problem((*path, key, "?"), f"unknown key {key!r}{near}")
+        if len(kinds) > 1 or not (kinds or unknown):  # an unknown key is probably the kind
             have = "none" if not kinds else " and ".join(kinds)
             self._problem(path, f"a check has exactly one kind ({', '.join(KINDS)}), this one has {have}")
-            return None
-        options = self._convert(item[kinds[0]] or {}, kind_named(kinds[0]).options, (*path, kinds[0]))
-        if frame is None or options is None:
-            return None
-        return CheckSpec(
-            id=frame.id,
-            title=frame.title or frame.id,
-            kind=kinds[0],
-            options=options,
-            source=Source(self.path, self.places[path][0]),
-            needs=tuple(frame.needs),
-            budget=frame.budget,
+        frame = struct(item, _Frame, path, self._problem, ignore=item)
+        made = None
+        if len(kinds) == 1:
+            given = {} if item[kinds[0]] is None else item[kinds[0]]
+            options = convert(given, kind_named(kinds[0]).options, (*path, kinds[0]), self._problem)
+            if frame is not BAD and options is not BAD:
+                made = CheckSpec(
+                    id=frame.id,
+                    title=frame.title or frame.id,
+                    kind=kinds[0],
+                    options=options,
+                    source=Source(self.path, self.places[path][0]),
+                    needs=tuple(frame.needs),
+                    budget=frame.budget,
+                )
+        if frame is BAD:
+            # What else is wrong with its id and needs can be said all the same, where it has them.
+            frame = self._what_is_there(item)
+        elif not _ID.match(frame.id):
+            text = f"the id {frame.id!r} is not lower-case letters, digits, '-', '_' and '.', at most 64"
+            self._problem((*path, "id"), text)
+        self._positive(frame.budget, (*path, "budget"))
+        return _Draft(path, frame, kinds[0] if len(kinds) == 1 else None, made)
+
+    @staticmethod
+    def _what_is_there(item: dict[str, Any]) -> _Frame:
+        id_ = item.get("id")
+        needs = item.get("needs")
+        return _Frame(
+            id=id_ if isinstance(id_, str) else "",
+            needs=[need if isinstance(need, str) else "" for need in needs] if isinstance(needs, list) else [],
         )
 
-    def _references(self, checks: list[CheckSpec]) -> None:
-        seen: set[str] = set()
-        every = {check.id for check in checks}
-        for check in checks:
-            place = Problem(self.path, check.source.line, 1, "")
-            if check.id in seen:
-                self.problems.append(
-                    msgspec.structs.replace(place, text=f"the id {check.id!r} stands here a second time")
-                )
-            for need in check.needs:
-                if need not in seen:
-                    why = (
-                        "comes later; a check needs only what stands before it"
-                        if need in every and need != check.id
-                        else f"is not a check of this spec{self._guess(need, every)}"
-                    )
-                    self.problems.append(
-                        msgspec.structs.replace(place, text=f"check {check.id!r} needs {need!r}, which {why}")
-                    )
-            seen.add(check.id)
+    def _needs(self, drafts: list[_Draft]) -> None:
+        every = {draft.frame.id: draft for draft in drafts if draft.frame.id}
+        seen: dict[str, _Draft] = {}
+        for draft in drafts:
+            id_ = draft.frame.id
+            if id_ in seen:
+                first = self.places[seen[id_].path][0]
+                self._problem((*draft.path, "id"), f"the id {id_!r} stands here a second time (first in line {first})")
+            for index, need in enumerate(draft.frame.needs):
+                why = self._no_need(draft, need, seen, every) if need else ""
+                if why:
+                    self._problem((*draft.path, "needs", index), f"check {id_!r} needs {need!r}, which {why}")
+            if id_:
+                seen.setdefault(id_, draft)
 
-    def _pins(self, file: str) -> dict[str, str]:
-        path = os.path.join(os.path.dirname(os.path.abspath(self.path)), file)
+    @staticmethod
+    def _no_need(draft: _Draft, need: str, seen: dict[str, _Draft], every: dict[str, _Draft]) -> str:
+        """Say why a check cannot need another, as the end of a sentence; empty where it can."""
+        if need == draft.frame.id:
+            return "is itself"
+        if need not in every:
+            return f"is not a check of this spec{guess(need, every)}"
+        if need not in seen:
+            return "comes later; a check needs only what stands before it"
+        if draft.kind is None or kind_named(draft.kind).changes:
+            return ""
+        other = seen[need].kind
+        if other is None or not kind_named(other).changes:
+            return ""
+        return (
+            f"changes a server ({other}) and so runs after all that only reads ({draft.kind}): "
+            "nothing is changed before everything that can be read is right"
+        )
+
+    def _pins(self, file: str) -> dict[str, str] | None:
+        """Read the pins file, which lies relative to the spec; `None` where it cannot be used (said by then)."""
+        path = os.path.join(os.path.dirname(self.path), file)
         try:
-            text = _read(path, hint=False).decode("utf-8")
-        except (SpecError, UnicodeDecodeError) as error:
-            reason = error.problems[0].text if isinstance(error, SpecError) else "it is not UTF-8"
-            self._problem(("pins",), f"the pins file {file!r} cannot be used: {reason}")
-            return {}
+            text = decode(_read(path), path)
+        except _UnreadableError as error:
+            self._problem(("pins",), f"the pins file {file!r} cannot be used: {error}")
+            return None
+        except SpecError as error:
+            self.problems += error.problems
+            return None
         pins: dict[str, str] = {}
         for number, line in enumerate(text.splitlines(), 1):
             match = _PIN.fullmatch(line)
@@ -194,38 +259,39 @@ class _Loader:
             pins[match[1]] = match[2]
         return pins
 
-    def _pin_references(self, value: Any, path: Path, pins: dict[str, str]) -> None:
+    def _references(self, drafts: list[_Draft], pins: dict[str, str] | None) -> None:
+        """Look at every `${...}` in the options of the checks."""
+        for draft in drafts:
+            if draft.kind is not None:
+                path = (*draft.path, draft.kind)
+                self._references_in(self.document["checks"][draft.path[1]][draft.kind], path, pins)
+
+    def _references_in(self, value: Any, path: Path, pins: dict[str, str] | None) -> None:
         if isinstance(value, dict):
             for key, part in value.items():
-                self._pin_references(part, (*path, key), pins)
+                self._references_in(part, (*path, key), pins)
         elif isinstance(value, list):
             for index, part in enumerate(value):
-                self._pin_references(part, (*path, index), pins)
+                self._references_in(part, (*path, index), pins)
         elif isinstance(value, str):
-            for name in _PIN_REFERENCE.findall(value):
-                if name not in pins:
-                    source = self.document.get("pins") if isinstance(self.document, dict) else None
-                    self._problem(
-                        path,
-                        f"the pin {name!r} is not in {source or 'a pins file: the spec names none (pins:)'}",
-                    )
+            try:
+                found = list(references(value))
+            except MalformedError as error:
+                self._problem(path, str(error))
+                return
+            for one in found:
+                if one.pin is not None and pins is not None and one.pin not in pins:
+                    self._problem(path, self._no_pin(one.pin, pins))
 
-    def _convert(self, value: Any, type_: Any, path: Path) -> Any:
-        try:
-            return msgspec.convert(value, type_, dec_hook=_hook)
-        except msgspec.ValidationError as error:
-            text = str(error)
-            where = _WHERE.search(text)
-            steps = _STEP.findall(where[1]) if where else []
-            below: Path = tuple(name or (int(index) if index.isdigit() else index) for name, index in steps)
-            text = text[: where.start()] if where else text
-            unknown = _UNKNOWN.match(text)
-            if unknown is not None:
-                fields = getattr(type_, "__struct_fields__", ()) if not below else ()
-                text = f"unknown key {unknown[1]!r}{self._guess(unknown[1], fields)}"
-                below = (*below, unknown[1], "?")
-            self._problem((*path, *below), text.replace("Object ", "it ").replace("`", "'"))
-            return None
+    def _no_pin(self, name: str, pins: dict[str, str]) -> str:
+        source = self.document.get("pins")
+        if source is None:
+            return f"the pin {name!r} is used, but the spec names no pins file (pins:)"
+        return f"the pin {name!r} is not in {source}{guess(name, pins)}"
+
+    def _positive(self, seconds: float | None, path: Path) -> None:
+        if seconds is not None and seconds <= 0:
+            self._problem(path, "budget: it has to be more than 0s")
 
     def _problem(self, path: Path, text: str) -> None:
         """Note a problem at a path, or at the nearest place above it that has one."""
@@ -234,20 +300,5 @@ class _Loader:
         line, column = self.places.get(path, (1, 1))
         self.problems.append(Problem(self.path, line, column, text))
 
-    @staticmethod
-    def _guess(key: str, known: Iterable[str]) -> str:
-        import difflib
 
-        near = difflib.get_close_matches(key, list(known), n=1)
-        return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def _hook(type_: Any, value: Any) -> Any:
-    if type_ is Seconds:
-        return parse_duration(value)
-    if type_ is Bytes:
-        return parse_size(value)
-    raise NotImplementedError
-
-
-__all__ = ["Places", "built_in_folder", "built_in_names", "load_spec"]
+__all__ = ["built_in_folder", "built_in_names", "load_spec"]

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 BAD = object()
 """What comes of a value that could not be converted; its faults have been noted."""
 
-_PARSERS: dict[Any, Callable[[object], Any]] = {Seconds: parse_duration, Bytes: parse_size}
+_PARSERS: dict[Any, tuple[Callable[[object], Any], str]] = {
+    Seconds: (parse_duration, "a duration such as 2s or 1m30s"),
+    Bytes: (parse_size, "a size such as 20GiB or 256MiB"),
+}
 _PLAIN = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
 
 
@@ -29,32 +32,19 @@ def convert(value: Any, type_: Any, path: Path, note: Note) -> Any:
     Knows the types that options have: text, numbers, truth, durations and sizes, `Literal`, lists, mappings, structs,
     each of them optional.
     """
-    origin, arguments = get_origin(type_), get_args(type_)
     if type_ is Any:
         return value
+    origin, arguments = get_origin(type_), get_args(type_)
     if origin in (Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
         (type_,) = (argument for argument in arguments if argument is not type(None))
         return convert(value, type_, path, note)
-    if origin is Literal:
-        return _choice(value, arguments, path, note)
-    if type_ in _PARSERS:
-        return _parsed(value, _PARSERS[type_], path, note)
-    if type_ in _PLAIN:
-        # Not isinstance: True is an int to Python, and not to a reader.
-        if type(value) is type_ or (type_ is float and type(value) is int):
-            return value
-        hint = "; put it in quotes" if type_ is str and isinstance(value, (bool, int, float)) else ""
-        note(path, f"{_named(path)}{_PLAIN[type_]} is needed, not {_what(value)}{hint}")
-        return BAD
-    if origin is list:
-        return _list(value, arguments[0], path, note)
-    if origin is dict:
-        return _dict(value, arguments[1], path, note)
+    if origin is not None:
+        return _COMPOSED[origin](value, arguments, path, note)
     if issubclass(type_, msgspec.Struct):
         return struct(value, type_, path, note)
-    raise TypeError(f"options cannot have the type {type_}")
+    return _scalar(value, type_, path, note)
 
 
 def struct(value: Any, type_: type[msgspec.Struct], path: Path, note: Note, *, ignore: Iterable[str] = ()) -> Any:
@@ -76,12 +66,23 @@ def struct(value: Any, type_: type[msgspec.Struct], path: Path, note: Note, *, i
     return BAD if BAD in made.values() else type_(**made)
 
 
-def guess(key: str, known: Iterable[str]) -> str:
+def guess(key: str, known: Iterable[Any]) -> str:
     """Return what was probably meant, as the end of a sentence; empty where nothing is near."""
     import difflib
 
-    near = difflib.get_close_matches(key, list(known), n=1)
+    near = difflib.get_close_matches(key, [name for name in known if isinstance(name, str)], n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _scalar(value: Any, type_: Any, path: Path, note: Note) -> Any:
+    if type_ in _PARSERS:
+        return _parsed(value, *_PARSERS[type_], path, note)
+    # Not isinstance: True is an int to Python, and not to a reader.
+    if type(value) is type_ or (type_ is float and type(value) is int):
+        return value
+    hint = "; put it in quotes" if type_ is str and isinstance(value, (bool, int, float)) else ""
+    note(path, f"{_named(path)}{_PLAIN[type_]} is needed, not {_what(value)}{hint}")
+    return BAD
 
 
 def _choice(value: Any, choices: tuple[Any, ...], path: Path, note: Note) -> Any:
@@ -94,7 +95,10 @@ def _choice(value: Any, choices: tuple[Any, ...], path: Path, note: Note) -> Any
     return BAD
 
 
-def _parsed(value: Any, parse: Callable[[object], Any], path: Path, note: Note) -> Any:
+def _parsed(value: Any, parse: Callable[[object], Any], needed: str, path: Path, note: Note) -> Any:
+    if not isinstance(value, str):
+        note(path, f"{_named(path)}{needed} is needed, not {_what(value)}")
+        return BAD
     try:
         return parse(value)
     except ValueError as error:
@@ -102,26 +106,32 @@ def _parsed(value: Any, parse: Callable[[object], Any], path: Path, note: Note) 
         return BAD
 
 
-def _list(value: Any, of: Any, path: Path, note: Note) -> Any:
+def _list(value: Any, of: tuple[Any, ...], path: Path, note: Note) -> Any:
     if not isinstance(value, list):
         note(path, f"{_named(path)}a list is needed, not {_what(value)}")
         return BAD
-    made = [convert(part, of, (*path, index), note) for index, part in enumerate(value)]
+    made = [convert(part, of[0], (*path, index), note) for index, part in enumerate(value)]
     return BAD if BAD in made else made
 
 
-def _dict(value: Any, of: Any, path: Path, note: Note) -> Any:
+def _dict(value: Any, of: tuple[Any, ...], path: Path, note: Note) -> Any:
     if not isinstance(value, dict):
         note(path, f"{_named(path)}a mapping is needed, not {_what(value)}")
         return BAD
-    made = {key: convert(part, of, (*path, key), note) for key, part in value.items()}
+    made = {key: convert(part, of[1], (*path, key), note) for key, part in value.items()}
     return BAD if BAD in made.values() else made
 
 
+_COMPOSED: dict[Any, Callable[[Any, tuple[Any, ...], Path, Note], Any]] = {Literal: _choice, list: _list, dict: _dict}
+
+
 def _named(path: Path) -> str:
-    """Begin a sentence with the key that it is about; an item of a list goes by the list's."""
-    keys = [step for step in path if isinstance(step, str)]
-    return f"{keys[-1]}: " if keys else ""
+    """Begin a sentence with what it is about."""
+    items = ""
+    while path and isinstance(path[-1], int):
+        items += f"item {path[-1] + 1} of "
+        path = path[:-1]
+    return f"{items}{path[-1]}: " if path else ""
 
 
 def _what(value: Any) -> str:

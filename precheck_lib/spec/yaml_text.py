@@ -15,11 +15,12 @@ from precheck_lib.spec.model import Problem, SpecError
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
-_MAX_NODES = 100_000
+_MAX_NODES = 20_000
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})\Z")
 _FLOAT = re.compile(r"[-+]?[0-9]{1,18}\.[0-9]{1,18}\Z")
 _BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _UNSEEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_WORDS = {"true": True, "false": False, "": None, "~": None, "null": None}
 _STANDARD = "tag:yaml.org,2002:"
 _TEXT = _STANDARD + "str"
 _PLAIN_TAGS = frozenset(
@@ -148,16 +149,13 @@ class _Builder:
             return text
         if node.tag not in _PLAIN_TAGS:
             self._problem(node, _no_tag(node.tag))
-            return None
-        if _FLOAT.match(text):
-            return float(text)
-        if node.tag == _TEXT:
-            return text  # `!!str 5` too
-        if text in ("true", "false"):
-            return text == "true"
-        if text in ("", "~", "null"):
-            return None
-        return int(text) if _INTEGER.match(text) else text
+        if node.tag == _TEXT:  # which `!!str 5` has too
+            return text
+        if text in _WORDS:
+            return _WORDS[text]
+        if _INTEGER.match(text):
+            return int(text)
+        return float(text) if _FLOAT.match(text) else text
 
     def _known_tag(self, node: Any, name: str) -> None:
         if node.tag != _STANDARD + name:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,9 +19,6 @@ from tests.contract.harness import (
     write_script,
     write_strict,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TINY = "version: 1\nname: tiny\nsuccess: all is well\nchecks:\n  - {id: alpha, env: {required: {ALPHA: {}}}}\n"
 

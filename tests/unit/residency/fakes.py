@@ -6,21 +6,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from precheck_lib.bounded.budget import Budget
-from precheck_lib.errors import AnswerError, Cancelled, ConnectError, DeadlineError, ReceiveError, StatusError
-from precheck_lib.outcome import CycleRecord
+from precheck_lib.errors import ConnectError, DeadlineError, ReceiveError, StatusError
 from precheck_lib.residency.cleanup import clean_up
 from precheck_lib.residency.cycle import Model, Residency, Rules
-from precheck_lib.servers.ollama import InvalidInventoryError, NoInventoryError, Row, TooOldError
+from precheck_lib.servers.ollama import InvalidInventoryError, NoInventoryError, Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from precheck_lib.errors import Phase
     from precheck_lib.findings import NotReadyError
+    from precheck_lib.outcome import CycleRecord
 
-RULES = Rules(
-    unload=30.0, removal=30.0, load=360.0, settle=2.0, hold=1.0, keep_alive="10m", context_length=65536
-)
+RULES = Rules(unload=30.0, removal=30.0, load=360.0, settle=2.0, hold=1.0, keep_alive="10m", context_length=65536)
 READ_SECONDS = 10.0
 GIB = 1 << 30
 
@@ -36,7 +34,7 @@ class Clock:
 
 
 class ClockBudget(Budget):
-    """A budget whose waits cost nothing but its clock's seconds; `naps` are the sleeps of all on that clock."""
+    """A budget whose waits cost nothing but its clock's seconds."""
 
     def sleep(self, seconds: float, phase: Phase = "wait") -> None:
         clock = self.clock
@@ -272,5 +270,3 @@ UNREADABLE = {
     "own-bound": Does(seconds=READ_SECONDS + 1),
 }
 """Reads that say nothing."""
-
-__all__ = ["AnswerError", "Cancelled", "StatusError", "TooOldError"]

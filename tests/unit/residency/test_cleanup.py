@@ -1,4 +1,4 @@
-"""Undoing what a failed run has loaded (CONTRACT G6): what is unloaded, how often, how long it is watched, what is said."""
+"""Undoing what a failed run has loaded (CONTRACT G6): what is unloaded, how often, how it is watched, what is said."""
 
 from __future__ import annotations
 
@@ -268,9 +268,7 @@ def test_after_a_failed_cleanup_unload_nothing_is_observed(wrong: Any, code: int
 def test_what_a_failed_cleanup_says_is_exact() -> None:
     world = World()
     loaded(world, Scripted(world.clock, unload=[REFUSED]), "qwen3:8b")
-    assert world.clean_up() == [
-        remark(22, "qwen3:8b", "the unload: status 500 instead of 200: 'unload failed'")
-    ]
+    assert world.clean_up() == [remark(22, "qwen3:8b", "the unload: status 500 instead of 200: 'unload failed'")]
 
 
 def test_a_second_unload_that_fails_is_a_failed_cleanup_too() -> None:
@@ -306,9 +304,7 @@ def test_one_failed_cleanup_does_not_keep_the_others_from_being_unloaded() -> No
     loaded(world, server, "a", "b", "c")
     said = world.clean_up()
     assert server.changes == ["unload c", "unload b", "unload a"]
-    assert [line.partition(":")[0] for line in said] == [
-        "Ollama cleanup unload/observation failed (exit 22) of b"
-    ]
+    assert [line.partition(":")[0] for line in said] == ["Ollama cleanup unload/observation failed (exit 22) of b"]
     assert world.armed == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -128,7 +129,7 @@ def test_absence_is_asked_every_50_ms_for_2_s_and_then_every_250_ms() -> None:
     began = server.of("unload")[0].until
     reads = [call.at - began for call in server.of("inventory") if call.until <= server.of("load")[0].at]
     assert reads[0] == 0
-    gaps = [round(later - earlier, 6) for earlier, later in zip(reads, reads[1:], strict=False)]
+    gaps = [round(later - earlier, 6) for earlier, later in itertools.pairwise(reads)]
     early = [gap for gap, at in zip(gaps, reads, strict=False) if at < 1.99]
     late = [gap for gap, at in zip(gaps, reads, strict=False) if at > 2.01]
     assert set(early) == {0.05}
@@ -206,9 +207,7 @@ def test_an_invalid_inventory_is_named_as_one() -> None:
 
 def test_g5_t5_a_model_that_never_leaves_was_sent_one_unload_and_no_load() -> None:
     world = World()
-    stuck = Row(
-        name="m", size=1, size_vram=1, context_length=65536, expires_at="2026-08-21T10:00:00.1+02:00"
-    )
+    stuck = Row(name="m", size=1, size_vram=1, context_length=65536, expires_at="2026-08-21T10:00:00.1+02:00")
     server = Scripted(world.clock, inventory=[[stuck]])
     error = failed(world, server, big("m"), big("n"))
     found = error.findings[0]

@@ -27,9 +27,7 @@ def verdict(*rows: Any, context_length: int | None = 65536, digest: str | None =
     ("size", "context_length"),
     [(1, 65536), (6549825126, 65536), (6549825126, 262144), (2**63 - 1, 65537), (10**40, 10**40)],
 )
-def test_a_row_with_all_of_its_bytes_on_the_gpu_and_context_enough_is_right(
-    size: int, context_length: int
-) -> None:
+def test_a_row_with_all_of_its_bytes_on_the_gpu_and_context_enough_is_right(size: int, context_length: int) -> None:
     right = row(NAME, size=size, size_vram=size, context_length=context_length)
     assert judge([right], "m", context_length=65536) is right
 

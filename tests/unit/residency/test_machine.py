@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from precheck_lib.residency.machine import Cleanup, Cycle, Event, IllegalStepError, State
@@ -23,8 +21,6 @@ LEGAL = {
     ("DEPARTING", "UNREADABLE"): "DEPARTING",
     ("DEPARTING", "ABSENT"): "GONE",
 }
-EVERY = list(itertools.product(State, Event))
-NAMES = [f"{state.name}-{event.name}" for state, event in EVERY]
 
 UNANSWERED = {
     ("UNLOADING", "ACCEPTED"): "WATCHING",
@@ -42,17 +38,18 @@ def cycle_in(state: State) -> Cycle:
     return cycle
 
 
-@pytest.mark.parametrize(("state", "event"), EVERY, ids=NAMES)
-def test_a_cycle_takes_the_steps_of_its_table_and_no_other(state: State, event: Event) -> None:
-    cycle = cycle_in(state)
-    after = LEGAL.get((state.name, event.name))
-    if after is None:
-        with pytest.raises(IllegalStepError, match=rf"{event.name} in {state.name}"):
-            cycle.advance(event)
-        assert cycle.state is state
-    else:
-        assert cycle.advance(event) is State[after]
-        assert cycle.state is State[after]
+@pytest.mark.parametrize("state", State, ids=lambda state: state.name)
+def test_a_cycle_takes_the_steps_of_its_table_and_no_other(state: State) -> None:
+    for event in Event:
+        cycle = cycle_in(state)
+        after = LEGAL.get((state.name, event.name))
+        if after is None:
+            with pytest.raises(IllegalStepError, match=rf"{event.name} in {state.name}"):
+                cycle.advance(event)
+            assert cycle.state is state
+        else:
+            assert cycle.advance(event) is State[after]
+            assert cycle.state is State[after]
 
 
 def test_a_cycle_begins_with_an_unload() -> None:
@@ -90,19 +87,18 @@ def test_a_failed_cycle_takes_no_step_any_more() -> None:
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["answered", "unanswered"])
-@pytest.mark.parametrize(("state", "event"), EVERY, ids=NAMES)
-def test_a_cleanup_takes_the_steps_of_its_table_and_no_other(
-    state: State, event: Event, answered: bool
-) -> None:
-    cleanup = Cleanup(answered=answered)
-    cleanup.state = state
-    after = (ANSWERED if answered else UNANSWERED).get((state.name, event.name))
-    if after is None:
-        with pytest.raises(IllegalStepError):
-            cleanup.advance(event)
-        assert cleanup.state is state
-    else:
-        assert cleanup.advance(event) is State[after]
+def test_a_cleanup_takes_the_steps_of_its_table_and_no_other(answered: bool) -> None:
+    for state in State:
+        for event in Event:
+            cleanup = Cleanup(answered=answered)
+            cleanup.state = state
+            after = (ANSWERED if answered else UNANSWERED).get((state.name, event.name))
+            if after is None:
+                with pytest.raises(IllegalStepError):
+                    cleanup.advance(event)
+                assert cleanup.state is state
+            else:
+                assert cleanup.advance(event) is State[after]
 
 
 def test_the_cleanup_of_a_load_without_an_answer_unloads_once_more_and_then_never_again() -> None:

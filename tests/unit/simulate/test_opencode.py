@@ -83,7 +83,9 @@ def test_keys_that_the_server_does_not_know_are_dropped_at_every_level(opencode,
 
 def test_an_environment_reference_is_replaced_and_an_unset_one_leaves_nothing(opencode, ask):
     options = {"apiKey": "{env:FOO}", "headers": {"x": "a{env:BAR}b"}}
-    server = opencode({"provider": {"ollama": {"options": options, "models": {"m": {}}}}}, environment={"FOO": "secret"})
+    server = opencode(
+        {"provider": {"ollama": {"options": options, "models": {"m": {}}}}}, environment={"FOO": "secret"}
+    )
     shown = ask(server.url, "/config").json["provider"]["ollama"]["options"]
     assert shown == {"apiKey": "secret", "headers": {"x": "ab"}}
     assert server.config["provider"]["ollama"]["options"]["apiKey"] == "{env:FOO}"

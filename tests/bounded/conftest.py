@@ -1,0 +1,121 @@
+"""Hostile servers that are closed after the test, a clock that allows a quarter of a second, and a certificate."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import subprocess
+import time
+import tracemalloc
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from precheck_lib.bounded import tls
+from precheck_lib.bounded.cancel import Cancel
+from tests.bounded.hostile import Hostile, Peer, over_tls
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Iterator
+
+OVERRUN_SECONDS = 0.25
+"""How far beyond its budget anything may end."""
+
+MEMORY_BYTES = 16 << 20
+"""How much a flood may take, whatever it promises."""
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Hostile]]:
+    """Start a server with the arguments of `Hostile`; it is closed after the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(script: Callable[[Peer], None], **options: Any) -> Hostile:
+            return stack.enter_context(contextlib.closing(Hostile(script, **options)))
+
+        yield start
+
+
+@pytest.fixture
+def cancel() -> Iterator[Cancel]:
+    with contextlib.closing(Cancel()) as made:
+        yield made
+
+
+@pytest.fixture
+def ends_within(record_property: Callable[[str, object], None]) -> Callable[..., Any]:
+    """Hold a block to `seconds` and a quarter, and its memory to 16 MiB where it is a flood."""
+
+    @contextlib.contextmanager
+    def hold(seconds: float, *, overrun: float = OVERRUN_SECONDS, flood: bool = False) -> Iterator[None]:
+        gc.collect()
+        if flood:
+            tracemalloc.start()
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            took = time.monotonic() - started
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        record_property("overrun_ms", round((took - seconds) * 1000, 1))
+        assert took <= seconds + overrun, f"took {took:.3f} s of {seconds} s"
+        assert peak <= MEMORY_BYTES, f"took {peak >> 20} MiB"
+
+    return hold
+
+
+def _openssl(folder: Path, *arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], cwd=folder, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a certificate authority, `ca.pem`, and what it has signed for localhost, 127.0.0.1 and ::1: `server.pem`.
+
+    `expired.pem` is the same, out of date.
+    """
+    folder = tmp_path_factory.mktemp("authority")
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    _openssl(folder, "req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=test")
+    (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1\n", encoding="ascii")
+    _openssl(folder, "req", "-new", *key, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
+    sign = ["x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-extfile", "names"]
+    for name, days in (("server", "1"), ("expired", "-1")):
+        _openssl(folder, *sign, "-CAcreateserial", "-days", days, "-out", f"{name}.crt")
+        chain = (folder / f"{name}.crt").read_text() + (folder / "server.key").read_text()
+        (folder / f"{name}.pem").write_text(chain)
+    return folder
+
+
+@pytest.fixture
+def trusted(authority: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the clients trust the authority of these tests beside those of the system."""
+    made = tls.context.__wrapped__()
+    made.load_verify_locations(authority / "ca.pem")
+    monkeypatch.setattr(tls, "context", lambda: made)
+
+
+@pytest.fixture
+def server_context(authority: Path) -> ssl.SSLContext:
+    return make_server_context(authority / "server.pem")
+
+
+def make_server_context(chain: Path) -> ssl.SSLContext:
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(chain)
+    return context
+
+
+@pytest.fixture
+def serve_tls(serve: Callable[..., Hostile], server_context: ssl.SSLContext) -> Callable[..., Hostile]:
+    """Start a server whose script speaks inside TLS."""
+
+    def start(script: Callable[[Peer], None], **options: Any) -> Hostile:
+        return serve(over_tls(server_context, script), **options)
+
+    return start

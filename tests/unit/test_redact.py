@@ -1,0 +1,200 @@
+"""Secrets never stay in what is shown, and what is no secret does."""
+
+from __future__ import annotations
+
+import json
+import re
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precheck_lib.redact import SECRET_NAME, SHORTEST, Redactor
+
+KEY = "sk-proj-0123456789abcdef/+=."
+
+
+def shown(text, *secrets):
+    return Redactor(secrets).text(text)
+
+
+def test_a_secret_is_replaced_wherever_it_stands():
+    assert shown(f"{KEY} and {KEY}x{KEY}", KEY) == "*** and ***x***"
+
+
+def test_text_without_a_secret_stays_the_same():
+    text = "http://127.0.0.1:11434/api gpt-oss:20b *** \0 \ud800"
+    assert shown(text, KEY) == text
+    assert Redactor([]).text(text) == text
+
+
+def test_short_secrets_are_not_searched_for():
+    assert shown("the key e is seven77", "e", "", "seven77", "  seven77 ") == "the key e is seven77"
+    assert shown("eight888", "eight888") == "***"
+    assert SHORTEST == 8
+
+
+def test_white_space_around_a_secret_does_not_save_it():
+    assert shown("a 0123456789 b", " 0123456789\n") == "a *** b"
+
+
+def test_metacharacters_are_only_characters():
+    for secret in ("a.c*d+e?f", "[abcdefg]", "(abcdefg", "a|bcdefgh", "\\d\\d\\d\\d", "^abcdefg$", "$&\\1\\g<0>"):
+        assert shown(f"x{secret}x", secret) == "x***x"
+        assert shown("abcdefgh0000", secret) == "abcdefgh0000"
+
+
+@pytest.mark.parametrize(
+    "secret", ['quote"back\\slash', "line\nfeed\ttab", "schlüssel-ß", "a/b+c d=&%", "'single' \x1b"]
+)
+def test_every_usual_form_of_a_secret_is_found(secret):
+    forms = {
+        "as it is": secret,
+        "JSON": json.dumps(secret)[1:-1],
+        "JSON in Unicode": json.dumps(secret, ensure_ascii=False)[1:-1],
+        "Python": repr(secret)[1:-1],
+        "part of a URL": quote(secret, safe=""),
+        "path of a URL": quote(secret),
+        "form": quote_plus(secret),
+        "lower-case escapes": re.sub("%..", lambda match: match[0].lower(), quote(secret, safe="")),
+    }
+    for name, form in forms.items():
+        assert shown(f"<{form}>", secret) == "<***>", name
+
+
+def test_secrets_that_overlap_leave_nothing_between_them():
+    assert shown("x abcdefgh12345678ijklmnop y", "abcdefgh12345678", "12345678ijklmnop") == "x *** y"
+    assert shown("x aaaaaaaaaaaa y", "aaaaaaaa") == "x *** y"
+
+
+def test_a_secret_inside_of_another_does_not_leave_the_rest_of_it():
+    assert shown("x 00password00 y", "password", "00password00") == "x *** y"
+    assert shown("x password y", "password", "00password00") == "x *** y"
+
+
+def test_a_secret_that_was_cut_short_is_not_shown():
+    assert shown(f"it says '{KEY[:20]}'…", KEY) == "it says '***'…"
+    assert shown(KEY[:16], KEY) == "***"
+    assert shown(KEY[:15], KEY) == KEY[:15]
+
+
+def test_a_half_of_one_secret_before_the_whole_of_another_leaves_nothing():
+    assert shown(f"{KEY[:20]}{KEY}", KEY) == "***"
+
+
+def test_a_secret_url_does_not_hide_every_url():
+    hook = "https://hooks.example.com/services/T000/B000"
+    assert shown(f"https://example.com {hook}", hook) == "https://example.com ***"
+
+
+# Inside of a JSON document -------------------------------------------------------------------------------------------
+
+CONFIG = {
+    "model": "ollama/gpt-oss:20b",
+    "keybinds": {"leader": "ctrl+shift+x"},
+    "provider": {
+        "ollama": {
+            "npm": "@ai-sdk/openai-compatible",
+            "name": "Ollama of the house",
+            "options": {"baseURL": "http://127.0.0.1:11434/v1", "apiKey": "api-key-of-ollama"},
+            "models": {
+                "gpt-oss:20b": {"name": "gpt-oss 20B", "limit": {"context": 65536}},
+                "tokenizer:key": {
+                    "name": "A model named key",
+                    "id": "library/tokenizer:key",
+                    "maxTokens": "1000000000",
+                },
+            },
+        },
+        "token": {
+            "options": {
+                "baseURL": "https://token.example.com/v1",
+                "headers": {"Authorization": "Bearer bearer-token-1", "X-Custom": "custom-header-1"},
+                "nested": {"client_secret": ["first-of-secrets", {"deep": "second-of-secrets"}]},
+            }
+        },
+    },
+    "mcp": {"key": {"url": "https://mcp.example.com", "environment": {"GITHUB_TOKEN": "ghp_0123456789"}}},
+    "password": "{env:SERVER_PASSWORD}",
+    "other_token": "prefix-of-token{env:REST}",
+}
+SECRETS = [
+    "api-key-of-ollama",
+    "bearer-token-1",
+    "custom-header-1",
+    "first-of-secrets",
+    "second-of-secrets",
+    "ghp_0123456789",
+    "prefix-of-token",
+]
+NO_SECRETS = [
+    "ollama/gpt-oss:20b",
+    "ctrl+shift+x",
+    "@ai-sdk/openai-compatible",
+    "Ollama of the house",
+    "http://127.0.0.1:11434/v1",
+    "gpt-oss 20B",
+    "tokenizer:key",
+    "A model named key",
+    "library/tokenizer:key",
+    "https://token.example.com/v1",
+    "https://mcp.example.com",
+    "{env:SERVER_PASSWORD}",
+    "SERVER_PASSWORD",
+]
+
+
+def test_secrets_inside_of_a_configuration_are_found_by_their_keys():
+    redactor = Redactor([json.dumps(CONFIG)])
+    assert [redactor.text(f"<{secret}>") for secret in SECRETS] == ["<***>"] * len(SECRETS)
+
+
+def test_model_names_and_addresses_inside_of_a_configuration_are_not_eaten():
+    redactor = Redactor([json.dumps(CONFIG)])
+    assert [redactor.text(text) for text in NO_SECRETS] == NO_SECRETS
+
+
+def test_a_configuration_as_a_whole_is_a_secret_and_its_beginning_is_not():
+    text = json.dumps(CONFIG)
+    assert Redactor([text]).text(f"got {text}") == "got ***"
+    assert Redactor([f" {text}\n"]).text(f"got {text}") == "got ***"
+    assert Redactor([text]).text('{"model": "ollama/gpt-oss:20b", "x": 1}') == '{"model": "ollama/gpt-oss:20b", "x": 1}'
+
+
+def test_what_is_no_json_is_a_secret_as_a_whole():
+    for text in ('{"apiKey": "not-closed-key"', '{"a": 1} // {"apiKey": 1}', "[" * 100_000, "{" + "9" * 5000 + "}"):
+        assert Redactor([text]).text(f"<{text}>") == "<***>"
+
+
+def test_a_list_of_secrets_is_looked_into_too():
+    assert shown("<secret-in-list>", '[{"token": "secret-in-list"}]') == "<***>"
+
+
+def test_many_secrets_in_a_long_text_cost_little():
+    import time
+
+    redactor = Redactor([f"{number:04}-secret-of-many" * 3 for number in range(50)])
+    began = time.process_time()
+    assert redactor.text("x" * 1_000_000).count("*") == 0
+    assert time.process_time() - began < 3
+
+
+# Which variables are secret ------------------------------------------------------------------------------------------
+
+
+def test_variables_are_secret_by_their_names():
+    secret = (
+        "TEST_OPENAI_API_KEY API_KEY MY_PASSWORD PASSWORD GITHUB_TOKEN HF_TOKEN CLIENT_SECRET AWS_SECRET_ACCESS_KEY "
+    )
+    secret += "api_key DB_PASSWD SSH_PASSPHRASE CREDENTIALS GOOGLE_CREDENTIAL"
+    plain = "TEST_CODEX_HOME KEYBOARD MONKEY TOKENS_MAX TEST_OPENCODE_URL PASSWORD_FILE API_KEY_ID NAME"
+    assert [name for name in secret.split() if not SECRET_NAME.search(name)] == []
+    assert [name for name in plain.split() if SECRET_NAME.search(name)] == []
+
+
+@given(st.lists(st.text(min_size=SHORTEST, max_size=30), min_size=1, max_size=4), st.text(max_size=20))
+def test_no_secret_stays_whatever_it_is(secrets, between):
+    text = between.join([*secrets, json.dumps(secrets), *secrets, ""])
+    left = Redactor(secrets).text(text)
+    assert [secret for secret in secrets if len(secret.strip("*")) >= SHORTEST and secret in left] == []
