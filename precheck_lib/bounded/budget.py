@@ -34,7 +34,7 @@ class Budget:
     with `Cancelled`.
     """
 
-    __slots__ = ("_end", "_parent", "cancel", "clock", "max_bytes", "received", "seconds", "started")
+    __slots__ = ("_end", "_parent", "cancel", "clock", "max_bytes", "received", "seconds", "started", "tick")
 
     def __init__(
         self,
@@ -43,6 +43,7 @@ class Budget:
         max_bytes: int | None = None,
         cancel: Cancel | None = None,
         clock: Callable[[], float] = time.monotonic,
+        tick: Callable[[], None] | None = None,
     ) -> None:
         self.clock = clock
         self.started = clock()
@@ -52,6 +53,7 @@ class Budget:
         self.max_bytes = max_bytes
         self.received = 0
         self.cancel = cancel
+        self.tick = tick
 
     def child(self, seconds: float | None = None, *, max_bytes: int | None = None) -> Budget:
         """Make a budget of `seconds` (all that is left where it is `None`) that ends no later than this one."""
@@ -61,6 +63,7 @@ class Budget:
             max_bytes=max_bytes,
             cancel=self.cancel,
             clock=self.clock,
+            tick=self.tick,
         )
         part._parent = self  # noqa: SLF001 - its own class
         return part
@@ -115,6 +118,8 @@ class Budget:
             found = [(fd, event) for fd, event in ready if fd in wanted]
             if found:
                 return found
+            if self.tick is not None:
+                self.tick()
 
     def sleep(self, seconds: float, phase: Phase = "wait") -> None:
         """Sleep for `seconds`; raises `DeadlineError` at the budget's end and `Cancelled` at once."""
@@ -127,6 +132,8 @@ class Budget:
             if now >= until:
                 return
             poller.poll(int(min(until - now, self.end - now, _SLICE_SECONDS) * 1000) + 1)
+            if self.tick is not None:
+                self.tick()
 
     def _wake_on_cancel(self, poller: select.poll) -> None:
         # A closed flag has no descriptor: polled, it would be "ready" at once and the wait would spin.

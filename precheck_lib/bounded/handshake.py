@@ -84,11 +84,10 @@ class Line:
 
     def _one_head(self) -> bytes:
         while (end := self._read.find(b"\r\n\r\n")) < 0:
-            if len(self._read) > _MAX_HEAD:
+            if self._sock.received > _MAX_HEAD:  # interim answers count as well
                 raise TooLargeError(f"the head is larger than {_MAX_HEAD} bytes", phase="head")
-            if not b"HTTP/1.".startswith(
-                bytes(self._read[:7])
-            ):  # another protocol's greeting may have no end of a head
+            # Known by its first bytes: the greeting of another protocol may never have the end of a head.
+            if not b"HTTP/1.".startswith(bytes(self._read[:7])):
                 raise GarbledError("the WebSocket handshake was not answered as one", phase="head")
             self._read += self._sock.recv(4096)
         head = bytes(self._read[: end + 4])

@@ -15,7 +15,7 @@ import websocket
 from precheck_lib import __version__
 from precheck_lib.bounded import net
 from precheck_lib.bounded.handshake import HandshakeRefused, Line
-from precheck_lib.errors import AnswerError, GarbledError, ReceiveError, TransportError
+from precheck_lib.errors import AnswerError, GarbledError, ReceiveError, SendError, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +39,14 @@ class _Protocol(websocket.WebSocket):
             raise websocket.WebSocketProtocolException("a server must not mask its frames")
         return frame
 
+    # Both are sent while receiving. That a server has hung up by then is for the next receive to say: what it sent
+    # before may still be there.
+
+    def pong(self, *arguments: Any) -> None:
+        with contextlib.suppress(SendError):
+            super().pong(*arguments)
+
     def send_close(self, *arguments: Any) -> None:
-        # Asked for by the library too, where the server says goodbye: that it hangs up at once is no fault of sending.
         with contextlib.suppress(TransportError):
             super().send_close(*arguments)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from precheck_lib.errors import AnswerError
+from precheck_lib.findings import not_ready
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -61,7 +61,7 @@ def expand(value: Any, env: Mapping[str, str], pins: Mapping[str, str]) -> Any:
     """Replace the references in a text, or in all text inside a list or mapping.
 
     A text that is one reference and nothing else becomes the value itself, so that `${NAME#/a}` can be an object.
-    Raises `AnswerError` that names the variable, never its value.
+    Raises `NotReadyError` that names the variable, never its value.
     """
     if isinstance(value, list):
         return [expand(part, env, pins) for part in value]
@@ -72,14 +72,15 @@ def expand(value: Any, env: Mapping[str, str], pins: Mapping[str, str]) -> Any:
     try:
         parts = _parts(value)
     except MalformedError as error:
-        raise AnswerError(str(error)) from None
+        raise not_ready("spec.invalid", str(error)) from None
     if len(parts) == 1:
         return _one(parts[0], env, pins)
     made = ""
     for part in parts:
         found = _one(part, env, pins)
         if not isinstance(found, str):
-            raise AnswerError(f"{part} is not text and cannot stand inside of it")
+            text = part if isinstance(part, str) else part.text
+            raise not_ready("roles.malformed", f"{text} is not text and cannot stand inside of it")
         made += found
     return made
 
@@ -131,13 +132,13 @@ def _one(part: str | Reference, env: Mapping[str, str], pins: Mapping[str, str])
         return part
     if part.pin is not None:
         if part.pin not in pins:
-            raise AnswerError(f"the pin {part.pin!r} is not known")
+            raise not_ready("spec.invalid", f"the pin {part.pin!r} is not known")
         return pins[part.pin]
     value = env.get(part.name or "", "")
     if not value.strip():
         if part.default is not None:
             return part.default
-        raise AnswerError(f"the environment variable {part.name} is not set")
+        raise not_ready("roles.missing", f"the environment variable {part.name} is not set")
     if part.pointer is None:
         return value
     from precheck_lib.bounded.strict_json import parse
@@ -146,8 +147,9 @@ def _one(part: str | Reference, env: Mapping[str, str], pins: Mapping[str, str])
     try:
         document = parse(value)
     except ValueError:
-        raise AnswerError(f"the environment variable {part.name} does not hold JSON") from None
+        raise not_ready("roles.malformed", f"the environment variable {part.name} does not hold JSON") from None
     found = at_pointer(document, part.pointer)
     if found is None:
-        raise AnswerError(f"the environment variable {part.name} has nothing at {part.pointer or 'its root'}")
+        where = part.pointer or "its root"
+        raise not_ready("roles.malformed", f"the environment variable {part.name} has nothing at {where}")
     return found

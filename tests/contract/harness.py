@@ -13,19 +13,23 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
+import psutil
 import yaml
 
 from precheck_lib.simulate import Stage
 from precheck_lib.simulate.loopback import Connection, Gone, LoopbackServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SPECS = ROOT / "specs"
@@ -99,7 +103,7 @@ def write_strict(
     `changes` are further ones in the form of `SMALL` (an option that is `None` is taken out); `head` replaces keys of
     the spec itself, such as `exit_codes`.
     """
-    document = yaml.safe_load((SPECS / "strict.yml").read_text(encoding="utf-8"))
+    document = read_yaml(SPECS / "strict.yml")
     wanted: dict[str, dict[str, Any]] = {}
     for part in (SMALL if small else {}, changes or {}):
         for check_id, values in part.items():
@@ -118,8 +122,19 @@ def write_strict(
             del document[name]
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(SPECS / "SPECIFICATIONS.md", folder / "SPECIFICATIONS.md")
-    path = folder / "strict.yml"
-    path.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    return write_yaml(folder / "strict.yml", document)
+
+
+def read_yaml(path: Path) -> Any:
+    """Read a YAML file."""
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def write_yaml(path: Path, document: Any) -> Path:
+    """Write a YAML file, and give its path back."""
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text = yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True)
+    path.write_text(text, encoding="utf-8")
     return path
 
 
@@ -305,6 +320,41 @@ def run_all(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     """Make the calls on as many threads as there are processors, and give their results in order."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]
+
+
+class Family(Mapping[str, Any]):
+    """What `run` gives for each case, by name; the cases of the chosen tests are run a few at a time, when made.
+
+    `function` is the name of the test that has the case's name for its only parameter: a single case can be chosen
+    and no other one is run then. What a case has raised is raised when it is asked for. No case may leave a process.
+    """
+
+    def __init__(
+        self,
+        request: pytest.FixtureRequest,
+        function: str,
+        cases: Iterable[str],
+        run: Callable[[str], Any],
+        *,
+        at_a_time: int = 3,
+    ) -> None:
+        items = [item for item in request.session.items if item.path == request.path]
+        chosen = {item.name.partition("[")[2][:-1] for item in items if item.originalname == function}
+        before = {child.pid for child in psutil.Process().children(recursive=True)}
+        with ThreadPoolExecutor(at_a_time) as pool:
+            self._futures = {name: pool.submit(run, name) for name in cases if name in chosen}
+        left = [child for child in psutil.Process().children(recursive=True) if child.pid not in before]
+        _gone, alive = psutil.wait_procs(left, timeout=2)
+        assert not alive, f"left behind: {alive}"
+
+    def __getitem__(self, name: str) -> Any:
+        return self._futures[name].result()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._futures)
+
+    def __len__(self) -> int:
+        return len(self._futures)
 
 
 def assert_sound(ended: Ended) -> None:

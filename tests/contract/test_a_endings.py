@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from precheck_lib.simulate import Command
-from tests.contract.harness import ORDER, ROOT, command_of, run_precheck, write_strict
+from precheck_lib.simulate import Command, Stage
+from tests.contract.harness import ORDER, ROOT, Family, command_of, run_precheck, write_strict
 
 # what happened: stage, roles on top of the stage's, and the JUnit word, exit code and blocker of a strict run
 ROWS = {
@@ -51,17 +51,32 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_each_ending_has_its_word_its_verdict_and_its_exit_code(row, make_stage, small_strict):
-    arguments, roles, word, code, blocker = row
-    stage = make_stage(**arguments)
-    ended = run_precheck({**stage.environment, **roles}, spec=small_strict)
+@pytest.fixture(scope="module")
+def ends(request, tmp_path_factory):
+    """Each row's run."""
+    place = tmp_path_factory.mktemp("rows")
+    spec = write_strict(place / "spec")
+
+    def run(name):
+        arguments, roles, *_ = ROWS[name]
+        with Stage(place / name, **arguments) as stage:
+            return run_precheck({**stage.environment, **roles}, spec=spec)
+
+    function = "test_each_ending_has_its_word_its_verdict_and_its_exit_code"
+    return Family(request, function, ROWS, run)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_each_ending_has_its_word_its_verdict_and_its_exit_code(name, ends):
+    _, _, word, code, blocker = ROWS[name]
+    ended = ends[name]
     assert ended.code == code, ended
     assert ended.json["verdict"] == "not-ready"
     at = ORDER.index(blocker)
     expected = ["passed"] * at + [word] + ["skipped"] * (len(ORDER) - at - 1)
     assert ended.words == dict(zip(ORDER, expected, strict=True)), ended
-    assert {case.message for case in ended.cases.values() if case.word == "skipped"} <= {f"skipped for {blocker}"}
+    reasons = {case.message for case in ended.cases.values() if case.word == "skipped"}
+    assert reasons <= {f"skipped for {blocker}"}
     assert (f"curl: ({code})" in ended.err) == (code != 1), ended
 
 

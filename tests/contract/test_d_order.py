@@ -5,9 +5,18 @@ from __future__ import annotations
 import json
 
 import pytest
-import yaml
 
-from tests.contract.harness import ORDER, SPECS, everything_seen, run_precheck, write_strict
+from precheck_lib.simulate import Stage
+from tests.contract.harness import (
+    ORDER,
+    SPECS,
+    Family,
+    everything_seen,
+    read_yaml,
+    run_precheck,
+    write_strict,
+    write_yaml,
+)
 
 BEFORE_THE_CYCLES = [
     "codex TCP",
@@ -46,7 +55,7 @@ def test_everything_is_asked_in_the_order_of_the_contract(stage):
 
 
 def test_the_spec_itself_says_the_order_by_needs():
-    document = yaml.safe_load((SPECS / "strict.yml").read_text())
+    document = read_yaml(SPECS / "strict.yml")
     needs = {check["id"]: check.get("needs", []) for check in document["checks"]}
     assert list(needs) == list(ORDER)
     assert needs == {check: list(ORDER[max(0, at - 1) : at]) for at, check in enumerate(ORDER)}
@@ -72,10 +81,24 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize(("server", "fault", "blocker", "count"), STEPS.values(), ids=STEPS.keys())
-def test_after_a_failed_step_nothing_later_is_contacted(server, fault, blocker, count, make_stage, small_strict):
-    stage = make_stage(faults={server: fault})
-    ended = run_precheck(stage, spec=small_strict)
+@pytest.fixture(scope="module")
+def failed_steps(request, tmp_path_factory):
+    """The stage and the run in which each step fails."""
+    place = tmp_path_factory.mktemp("steps")
+    spec = write_strict(place / "spec")
+
+    def run(step):
+        server, fault, *_ = STEPS[step]
+        with Stage(place / step, faults={server: fault}) as stage:
+            return stage, run_precheck(stage, spec=spec)
+
+    return Family(request, "test_after_a_failed_step_nothing_later_is_contacted", STEPS, run)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_after_a_failed_step_nothing_later_is_contacted(step, failed_steps):
+    _, _, blocker, count = STEPS[step]
+    stage, ended = failed_steps[step]
     assert ended.code != 0
     assert ended.blockers == [blocker], ended
     assert everything_seen(stage) == BEFORE_THE_CYCLES[:count]
@@ -93,13 +116,12 @@ def test_after_a_failed_cycle_no_other_model_is_touched(make_stage, small_strict
 
 def _turned_around(spec, *, fail_fast):
     """Let a spec list its checks in the opposite order, with no needs to hold them together."""
-    document = yaml.safe_load(spec.read_text())
+    document = read_yaml(spec)
     document["checks"].reverse()
     document["fail_fast"] = fail_fast
     for check in document["checks"]:
         check.pop("needs", None)
-    spec.write_text(yaml.safe_dump(document, sort_keys=False))
-    return spec
+    return write_yaml(spec, document)
 
 
 @pytest.mark.parametrize("fail_fast", [True, False])

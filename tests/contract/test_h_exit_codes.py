@@ -8,7 +8,8 @@ import socket
 
 import pytest
 
-from tests.contract.harness import Scripted, SelfSigned, full_listener, run_precheck, write_strict
+from precheck_lib.simulate import Stage
+from tests.contract.harness import Family, Scripted, SelfSigned, full_listener, run_precheck, write_strict
 
 
 def _at_opencode(fault, **options):
@@ -126,10 +127,24 @@ CODES = {
 }
 
 
-@pytest.mark.parametrize(("prepare", "code", "word"), CODES.values(), ids=CODES.keys())
-def test_a_fault_of_transport_has_curls_exit_code_and_says_it(prepare, code, word, make_stage, small_strict):
+def _run(prepare, place, spec):
     with contextlib.ExitStack() as stack:
-        ended = run_precheck(prepare(make_stage, stack), spec=small_strict)
+        return run_precheck(prepare(lambda **more: stack.enter_context(Stage(place, **more)), stack), spec=spec)
+
+
+@pytest.fixture(scope="module")
+def strict_ends(request, tmp_path_factory):
+    """The strict run of each fault."""
+    place = tmp_path_factory.mktemp("strict")
+    spec = write_strict(place / "spec")
+    function = "test_a_fault_of_transport_has_curls_exit_code_and_says_it"
+    return Family(request, function, CODES, lambda name: _run(CODES[name][0], place / name, spec))
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_a_fault_of_transport_has_curls_exit_code_and_says_it(name, strict_ends):
+    _, code, word = CODES[name]
+    ended = strict_ends[name]
     assert ended.code == code, ended
     assert ended.blockers == ["opencode-health"]
     assert ended.words["opencode-health"] == word
@@ -137,22 +152,29 @@ def test_a_fault_of_transport_has_curls_exit_code_and_says_it(prepare, code, wor
 
 
 PLAIN = {
-    "transport": ("7-refused", 3),
-    "deadline": ("28-silence", 3),
-    "status-500": ("22-status-500", 3),
-    "too-large": ("63-too-large", 3),
-    "no-http": ("1-no-http", 3),
-    "status-401": ("22-status-401", 1),
-    "not-json": ("1-not-json", 1),
+    "7-refused": 3,
+    "28-silence": 3,
+    "22-status-500": 3,
+    "63-too-large": 3,
+    "1-no-http": 3,
+    "22-status-401": 1,
+    "1-not-json": 1,
 }
 
 
-@pytest.mark.parametrize(("name", "code"), PLAIN.values(), ids=PLAIN.keys())
-def test_a_spec_that_does_not_ask_for_them_ends_with_1_or_3(name, code, make_stage, tmp_path):
-    spec = write_strict(tmp_path / "spec", exit_codes=None)
-    with contextlib.ExitStack() as stack:
-        ended = run_precheck(CODES[name][0](make_stage, stack), spec=spec)
-    assert ended.code == code, ended
+@pytest.fixture(scope="module")
+def plain_ends(request, tmp_path_factory):
+    """The run of each fault with a spec that does not ask for curl's exit codes."""
+    place = tmp_path_factory.mktemp("plain")
+    spec = write_strict(place / "spec", exit_codes=None)
+    function = "test_a_spec_that_does_not_ask_for_them_ends_with_1_or_3"
+    return Family(request, function, PLAIN, lambda name: _run(CODES[name][0], place / name, spec))
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_spec_that_does_not_ask_for_them_ends_with_1_or_3(name, plain_ends):
+    ended = plain_ends[name]
+    assert ended.code == PLAIN[name], ended
     assert ended.words["opencode-health"] == CODES[name][2]
     assert "curl" not in ended.err
 
@@ -167,33 +189,63 @@ RESIDENCY = {
 }
 
 
-@pytest.mark.parametrize(("fault", "strict", "plain"), RESIDENCY.values(), ids=RESIDENCY.keys())
-def test_the_steps_of_a_cycle_have_their_codes_too(fault, strict, plain, make_stage, tmp_path):
-    for codes, expected in (("curl", strict), ("plain", plain)):
-        stage = make_stage(faults={"ollama": fault})
-        spec = write_strict(tmp_path / codes, {"residency": {"removal": "500ms", "load": "500ms"}}, exit_codes=codes)
-        ended = run_precheck(stage, spec=spec)
-        assert ended.code == expected, ended
+@pytest.fixture(scope="module")
+def cycle_ends(request, tmp_path_factory):
+    """The strict and the plain run of each fault of a cycle."""
+    place = tmp_path_factory.mktemp("cycle")
+    changes = {"residency": {"removal": "500ms", "load": "500ms"}}
+    specs = [write_strict(place / codes, changes, exit_codes=codes) for codes in ("curl", "plain")]
+
+    def run(name):
+        ended = []
+        for spec in specs:
+            with Stage(place / name, faults={"ollama": RESIDENCY[name][0]}) as stage:
+                ended.append(run_precheck(stage, spec=spec))
+        return ended
+
+    return Family(request, "test_the_steps_of_a_cycle_have_their_codes_too", RESIDENCY, run)
+
+
+@pytest.mark.parametrize("name", RESIDENCY)
+def test_the_steps_of_a_cycle_have_their_codes_too(name, cycle_ends):
+    _, code, plain_code = RESIDENCY[name]
+    strict, plain = cycle_ends[name]
+    assert (strict.code, plain.code) == (code, plain_code), (strict, plain)
+    for ended in (strict, plain):
         assert ended.blockers == ["residency"]
-        assert ended.words["residency"] == ("failed" if plain == 1 else "error")
-        assert (f"curl: ({strict})" in ended.err) == (codes == "curl")
+        assert ended.words["residency"] == ("failed" if plain_code == 1 else "error")
+    assert f"curl: ({code})" in strict.err
+    assert "curl" not in plain.err
 
 
-@pytest.mark.parametrize(
-    ("fault", "options", "code"),
-    [
-        ("refuse", {}, 7),
-        ("accept-and-silence", {}, 28),
-        ("handshake-403", {}, 22),
-        ("closes-mid-exchange", {"reset": True}, 56),
-        ("closes-mid-exchange", {"reset": False}, 56),
-        ("frame-huge", {}, 63),
-    ],
-    ids=["refused", "silence", "403", "reset", "closed", "too-large"],
-)
-def test_the_websocket_exchange_has_curls_exit_codes_too(fault, options, code, make_stage, small_strict):
-    stage = make_stage(faults={"codex": fault}, fault_options={"codex": options})
-    ended = run_precheck(stage, spec=small_strict)
+WEBSOCKET = {
+    "refused": ("refuse", {}, 7),
+    "silence": ("accept-and-silence", {}, 28),
+    "403": ("handshake-403", {}, 22),
+    "reset": ("closes-mid-exchange", {"reset": True}, 56),
+    "closed": ("closes-mid-exchange", {"reset": False}, 56),
+    "too-large": ("frame-huge", {}, 63),
+}
+
+
+@pytest.fixture(scope="module")
+def websocket_ends(request, tmp_path_factory):
+    """The run of each fault of the WebSocket exchange."""
+    place = tmp_path_factory.mktemp("websocket")
+    spec = write_strict(place / "spec")
+
+    def run(name):
+        fault, options, _ = WEBSOCKET[name]
+        with Stage(place / name, faults={"codex": fault}, fault_options={"codex": options}) as stage:
+            return run_precheck(stage, spec=spec)
+
+    return Family(request, "test_the_websocket_exchange_has_curls_exit_codes_too", WEBSOCKET, run)
+
+
+@pytest.mark.parametrize("name", WEBSOCKET)
+def test_the_websocket_exchange_has_curls_exit_codes_too(name, websocket_ends):
+    code = WEBSOCKET[name][2]
+    ended = websocket_ends[name]
     assert ended.code == code, ended
     assert f"curl: ({code})" in ended.err
 

@@ -180,6 +180,16 @@ class Server:
         self.process.wait(timeout=10)
         self.process = None
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop it, and what it started, for a while: it keeps its sockets and does nothing."""
+        assert self.process is not None, "the server has not been started"
+        os.killpg(self.process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(self.process.pid, signal.SIGCONT)
+
     def said(self) -> str:
         """Return what it has printed so far."""
         return self.log.read_text(encoding="utf-8", errors="replace")

@@ -259,7 +259,7 @@ HANGS = "while read -r line; do :; done"
 def test_far_beyond_the_end_no_mcp_server_is_counted_as_none(codex: CodexServer) -> None:
     with codex.connect() as client:
         client.initialize(DAEMON)
-        assert client.ask("mcpServerStatus/list", FAR, seconds=2)["error"] == {
+        assert client.ask("mcpServerStatus/list", FAR, seconds=5)["error"] == {
             "code": -32600,
             "message": "cursor 1000000 exceeds total MCP servers 0",
         }
@@ -284,7 +284,7 @@ def test_far_beyond_the_end_mcp_servers_are_counted_at_once_and_none_is_started(
         answer = client.ask("mcpServerStatus/list", FAR, seconds=5)
         took = time.monotonic() - before
         assert answer["error"]["message"] == "cursor 1000000 exceeds total MCP servers 3"
-        assert took < 1.0  # the one that hangs would have kept it for 10 s and more
+        assert took < 3  # the one that hangs would have kept it for 30 s
         # An ordinary list starts those that are enabled, once each: two lines, had the first call too.
         client.send("mcpServerStatus/list", {})
         for mark in (hanging, ending):

@@ -7,6 +7,7 @@ at once take the place of the real ones where those do not matter (`opencode --v
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -528,6 +529,17 @@ def test_a_disabled_provider_is_not_connected(
 # --- nobody there, not yet there, and somebody else ---
 
 
+def smaller_bound(folder: Path, check: str) -> str:
+    """Return the path of a copy of the strict spec in which that check has 2 s."""
+    shutil.copytree(ROOT / "specs", folder / "specs")
+    spec = folder / "specs" / "strict.yml"
+    old = spec.read_text(encoding="utf-8")
+    new, count = re.subn(rf"(  - id: {check}\n(?:    .*\n)*?    budget: )10s\n", r"\g<1>2s\n", old)
+    assert count == 1
+    spec.write_text(new, encoding="utf-8")
+    return str(spec)
+
+
 def test_a_codex_server_that_is_not_there_is_7(
     quick_path: str, signed_in_codex: CodexServer, opencode: OpenCodeServer, ollama: OllamaStandIn, tmp_path: Path
 ) -> None:
@@ -539,23 +551,33 @@ def test_a_codex_server_that_is_not_there_is_7(
     assert ended.report["requests"] == []
 
 
-def test_an_opencode_server_that_has_just_been_started_does_not_pass_and_later_does(
+def test_an_opencode_server_that_has_only_just_been_started_is_7_and_passes_once_it_is_ready(
     commands: Commands, quick_path: str, signed_in_codex: CodexServer, ollama: OllamaStandIn, tmp_path: Path
 ) -> None:
     with OpenCodeServer(
         commands, tmp_path / "opencode", content=SHARED_CONTENT, environment=SHARED_ENVIRONMENT
     ) as opencode:
-        # It takes a second until it listens, and some tenths more until it answers.
-        early = run_strict(roles(quick_path, signed_in_codex, opencode, ollama), tmp_path / "early")
-        assert early.outcomes["opencode-health"] == "error"
-        finding = early.findings("opencode-health")[0]
-        assert (early.code, finding["code"]) in {(7, "transport.connect"), (28, "transport.deadline")}
-        assert finding["retryable"] is True
-        assert f"curl: ({early.code})" in early.stderr
-        assert early.seconds < 15  # a request that it takes too early is never answered: 10 s are the bound
-        assert ollama.seen == []
+        environment = roles(quick_path, signed_in_codex, opencode, ollama)
+        with opencode.paused():  # it takes a second until it listens
+            early = run_strict(environment, tmp_path / "early")
+        words = ("OpenCode Server /global/health", "refused")
+        assert_stopped(early, ollama, "opencode-health", 7, "transport.connect", *words, outcome="error")
+        assert early.findings("opencode-health")[0]["retryable"] is True
+        assert "curl: (7)" in early.stderr
         opencode.ready()
-        assert_passed(run_strict(roles(quick_path, signed_in_codex, opencode, ollama), tmp_path / "late"), ollama)
+        assert_passed(run_strict(environment, tmp_path / "late"), ollama)
+
+
+def test_an_opencode_server_that_takes_a_connection_and_says_nothing_is_28(
+    quick_path: str, signed_in_codex: CodexServer, opencode: OpenCodeServer, ollama: OllamaStandIn, tmp_path: Path
+) -> None:
+    environment = roles(quick_path, signed_in_codex, opencode, ollama)
+    with opencode.paused():
+        ended = run_strict(environment, tmp_path, smaller_bound(tmp_path, "opencode-health"))
+    words = ("OpenCode Server /global/health", "deadline of 2 s elapsed")
+    assert_stopped(ended, ollama, "opencode-health", 28, "transport.deadline", *words, outcome="error")
+    assert "curl: (28)" in ended.stderr
+    assert 2 < ended.seconds < 6
 
 
 def test_a_codex_server_at_the_address_of_opencode_is_not_taken_for_it(
@@ -569,16 +591,10 @@ def test_a_codex_server_at_the_address_of_opencode_is_not_taken_for_it(
 def test_an_opencode_server_at_the_address_of_codex_is_given_up_in_time(
     quick_path: str, signed_in_codex: CodexServer, opencode: OpenCodeServer, ollama: OllamaStandIn, tmp_path: Path
 ) -> None:
-    # A copy of the spec with a smaller bound: OpenCode never answers such a handshake.
-    shutil.copytree(ROOT / "specs", tmp_path / "specs")
-    spec = tmp_path / "specs" / "strict.yml"
-    text = spec.read_text(encoding="utf-8")
-    old = "needs: [codex-tcp]\n    budget: 10s\n"
-    assert text.count(old) == 1
-    spec.write_text(text.replace(old, old.replace("10s", "2s")), encoding="utf-8")
     environment = roles(quick_path, signed_in_codex, opencode, ollama)
     environment["TEST_CODEX_WS_URL"] = opencode.url.replace("http:", "ws:")
-    ended = run_strict(environment, tmp_path, str(spec))
+    # Such a handshake is never answered.
+    ended = run_strict(environment, tmp_path, smaller_bound(tmp_path, "codex"))
     assert_stopped(ended, ollama, "codex", 28, "transport.deadline", "Codex", outcome="error")
     assert "curl: (28)" in ended.stderr
     assert ended.seconds < 6

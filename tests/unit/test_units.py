@@ -28,7 +28,29 @@ def test_durations_are_hours_minutes_seconds_and_milliseconds_in_that_order():
 
 
 def test_anything_else_is_no_duration():
-    texts = "5 5.0 s ms -2s +2s 1.5m 1s1m 1m1h 1s2s 2S 2sec 1d 1e3s .5s 5.s inf nan 1_0s ٣s 1000000000000000s".split()
+    texts = [
+        "5",
+        "5.0",
+        "s",
+        "ms",
+        "-2s",
+        "+2s",
+        "1.5m",
+        "1s1m",
+        "1m1h",
+        "1s2s",
+        "2S",
+        "2sec",
+        "1d",
+        "1e3s",
+        ".5s",
+        "5.s",
+        "inf",
+        "nan",
+        "1_0s",
+        "٣s",
+        "1000000000000000s",
+    ]
     for text in (*texts, "", " ", "2 s", " 2s", "2s ", "2s\n", "9" * 400 + "s"):
         with pytest.raises(ValueError, match="is not a duration such as 2s, 1m30s or 500ms"):
             parse_duration(text)
@@ -52,7 +74,13 @@ def test_sizes_are_powers_of_1024():
 
 
 def test_anything_else_is_no_size():
-    for text in (*"5 GiB 1GB 1G 1gib -1GiB 1e3B .5GiB ٣GiB".split(), "", "1  GiB", "1GiB ", "9" * 400 + "GiB"):
+    for text in (
+        *["5", "GiB", "1GB", "1G", "1gib", "-1GiB", "1e3B", ".5GiB", "٣GiB"],
+        "",
+        "1  GiB",
+        "1GiB ",
+        "9" * 400 + "GiB",
+    ):
         with pytest.raises(ValueError, match="is not a size such as 20GiB or 256MiB"):
             parse_size(text)
 

@@ -122,6 +122,16 @@ def refusal(message: Any) -> Any:
     return lambda number: {"error": {"code": -32600, "message": message}, "id": number}
 
 
+def in_turn(*steps: Any) -> Any:
+    """Answer the first call with the first step, the second with the second."""
+    left = list(steps)
+
+    def answer(number: int) -> Any:
+        return left.pop(0)(number)
+
+    return answer
+
+
 HELLO = result(userAgent=f"codex_cli_rs/0.171.0 {OS} unknown", codexHome="/h", platformOs="linux")
 MCP = "mcpServerStatus__list"
 
@@ -211,7 +221,13 @@ def test_an_answer_without_a_result_object_is_a_wrong_answer(opened: Any, wrong:
 
 @pytest.mark.parametrize(
     "values",
-    [{}, {"userAgent": "x"}, {"codexHome": "/h"}, {"userAgent": 1, "codexHome": "/h"}, {"userAgent": "x", "codexHome": None}],
+    [
+        {},
+        {"userAgent": "x"},
+        {"codexHome": "/h"},
+        {"userAgent": 1, "codexHome": "/h"},
+        {"userAgent": "x", "codexHome": None},
+    ],
 )
 def test_an_identity_without_user_agent_or_home_is_a_wrong_answer(opened: Any, values: dict[str, Any]) -> None:
     with pytest.raises(AnswerError):
@@ -269,8 +285,7 @@ def test_the_number_is_in_the_answer_to_the_far_cursor_and_no_list_is_asked_for(
 )
 @pytest.mark.parametrize(("data", "count"), [([], 0), ([{"name": "a"}], 1), ([{}, {}], 2)])
 def test_an_unknown_error_text_leads_to_the_plain_list(opened: Any, text: str, data: list[Any], count: int) -> None:
-    calls = iter([refusal(text), result(data=data, nextCursor=None)])
-    wire = Wire(**{MCP: [lambda number: next(calls)(number)]})
+    wire = Wire(**{MCP: [in_turn(refusal(text), result(data=data, nextCursor=None))]})
     assert opened(wire).mcp_servers() == count
     assert [message["params"] for message in wire.sent] == [{"cursor": "1000000"}, {}]
 
@@ -299,14 +314,9 @@ def test_an_error_of_the_plain_list_too_is_a_wrong_answer(opened: Any) -> None:
 def test_no_answer_in_time_says_that_servers_are_being_started(opened: Any) -> None:
     with pytest.raises(TimeoutError):
         opened(Wire()).mcp_servers()
-    calls = iter([refusal("no"), {"method": "mcpServer/startupStatus/updated"}])
-
-    def step(number: int) -> Any:
-        found = next(calls)
-        return found(number) if callable(found) else found
-
+    started = {"method": "mcpServer/startupStatus/updated"}
     with pytest.raises(TimeoutError):
-        opened(Wire(**{MCP: [step]})).mcp_servers()
+        opened(Wire(**{MCP: [in_turn(refusal("no"), lambda number: started)]})).mcp_servers()
 
 
 def test_a_connection_that_breaks_is_no_answer_in_time(opened: Any) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from precheck_lib.checks.command import CommandOptions, OneCommand
-from precheck_lib.errors import AnswerError
+from precheck_lib.findings import NotReadyError
 from precheck_lib.spec.variables import MalformedError, expand, names, references
 
 CONFIG = {
@@ -32,9 +32,16 @@ def expanded(value):
 
 
 def refused(value, env=ENV):
-    with pytest.raises(AnswerError) as caught:
+    with pytest.raises(NotReadyError) as caught:
         expand(value, env, PINS)
+    assert (caught.value.word, caught.value.curl) == ("failed", 1)
     return str(caught.value)
+
+
+def code(value):
+    with pytest.raises(NotReadyError) as caught:
+        expand(value, ENV, PINS)
+    return caught.value.findings[0].code
 
 
 def test_a_variable_is_its_value_as_it_is():
@@ -126,6 +133,21 @@ def test_what_is_no_json_is_said_without_its_value():
     ):
         said = refused("${CONFIG#/key}", {"CONFIG": secret})
         assert said == "the environment variable CONFIG does not hold JSON"
+
+
+def test_what_is_wrong_is_said_of_the_role_and_not_of_a_server():
+    assert [code(text) for text in ("${NONE}", "${NAME#}", "${CONFIG#/none}", "x${CONFIG#}", "${pin:none}", "${")] == [
+        "roles.missing",
+        "roles.malformed",
+        "roles.malformed",
+        "roles.malformed",
+        "spec.invalid",
+        "spec.invalid",
+    ]
+
+
+def test_what_is_not_text_is_named_as_it_stands_in_the_spec():
+    assert refused("x${CONFIG#/list}") == "${CONFIG#/list} is not text and cannot stand inside of it"
 
 
 def test_no_message_holds_a_value():

@@ -1,0 +1,385 @@
+"""`bounded.websocket` against servers that drip, flood, stall and lie, in the handshake and after it."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from websocket import _handshake
+
+from precheck_lib.bounded import websocket
+from precheck_lib.bounded.budget import Budget
+from precheck_lib.bounded.journal import Journal
+from precheck_lib.bounded.websocket import HandshakeRefused
+from precheck_lib.errors import (
+    AnswerError,
+    Cancelled,
+    ConnectError,
+    DeadlineError,
+    EmptyReplyError,
+    GarbledError,
+    ReceiveError,
+    TalkError,
+    TooLargeError,
+)
+from tests.bounded.hostile import black_hole, closed_port, frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from precheck_lib.bounded.websocket import Session
+    from tests.bounded.hostile import Hostile, Peer
+
+LIMIT = 0.4
+
+TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
+
+
+def session_to(server: Hostile, *, budget: Budget | None = None, **options: Any) -> Session:
+    return websocket.open_session(
+        server.url("/rpc?a=b", "ws"), budget=budget or Budget(LIMIT), journal=Journal(), **options
+    )
+
+
+class Bad(NamedTuple):
+    """What the server does, and how the exchange has to end."""
+
+    name: str
+    script: Callable[[Peer], object]
+    error: type[TalkError]
+    phase: str = ""
+    curl: int = 1
+    flood: bool = False
+
+
+def answered(*parts: bytes, then: Callable[[Peer], object] = lambda peer: peer.hold()) -> Callable[[Peer], None]:
+    """Answer the handshake with the parts."""
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.send(*parts)
+        then(peer)
+
+    return script
+
+
+HTTP = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+
+BAD_HANDSHAKES = [
+    Bad("silence", answered(), DeadlineError, "head", 28),
+    Bad("drips-the-head", answered(then=lambda peer: peer.drip(HTTP * 9)), DeadlineError, "head", 28),
+    Bad("interim-answers-without-end", answered(then=lambda peer: peer.drip_for_ever(b"HTTP/1.1 103 A\r\n\r\n")), DeadlineError, "head", 28),
+    Bad("endless-headers", answered(HTTP, then=lambda peer: peer.flood(b"X: y\r\n")), TooLargeError, "head", 63, flood=True),
+    Bad("one-endless-header", answered(HTTP, b"X: ", then=lambda peer: peer.flood(b"y")), TooLargeError, "head", 63, flood=True),
+    Bad("interim-flood", answered(then=lambda peer: peer.flood(b"HTTP/1.1 100 A\r\n\r\n")), TooLargeError, "head", 63, flood=True),
+    Bad("fin", answered(then=lambda peer: None), EmptyReplyError, "head", 52),
+    Bad("rst", answered(then=lambda peer: peer.reset()), ReceiveError, "head", 56),
+    Bad("fin-within-the-head", answered(HTTP, then=lambda peer: None), ReceiveError, "head", 56),
+    Bad("another-protocol", answered(b"SSH-2.0-OpenSSH_9.2\r\n"), GarbledError, "head", 1),
+    Bad("a-status-that-is-none", answered(b"HTTP/1.1 1O1 Switching\r\n\r\n"), GarbledError, "head", 1),
+    Bad("no-accept-key", answered(HTTP, b"\r\n"), GarbledError, "head", 1),
+    Bad("a-wrong-accept-key", lambda peer: (peer.upgrade(accept="AAAAAAAAAAAAAAAAAAAAAAAAAAA="), peer.hold()), GarbledError, "head", 1),
+    Bad("an-accept-key-in-other-case", lambda peer: (peer.request(), peer.send(peer.agreement(accept=peer.accept_key().swapcase())), peer.hold()), GarbledError, "head", 1),
+    Bad("two-accept-keys", lambda peer: (peer.request(), peer.send(peer.agreement("Sec-WebSocket-Accept: x")), peer.hold()), GarbledError, "head", 1),
+    Bad("compression-not-asked-for", lambda peer: (peer.upgrade("Sec-WebSocket-Extensions: permessage-deflate"), peer.hold()), GarbledError, "head", 1),
+    Bad("a-subprotocol-not-asked-for", lambda peer: (peer.upgrade("sec-websocket-protocol: chat"), peer.hold()), GarbledError, "head", 1),
+    Bad("no-upgrade-header", lambda peer: (peer.request(), peer.send(peer.agreement().replace(b"Upgrade: websocket\r\n", b"")), peer.hold()), GarbledError, "head", 1),
+    Bad("a-line-that-is-no-header", lambda peer: (peer.upgrade("no header"), peer.hold()), GarbledError, "head", 1),
+    Bad("a-header-that-is-not-utf-8", lambda peer: (peer.request(), peer.send(peer.agreement("X: y").replace(b"y", b"\xff")), peer.hold()), GarbledError, "head", 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", BAD_HANDSHAKES, ids=lambda bad: bad.name)
+def test_a_bad_handshake_ends_in_time_with_the_right_error(bad, serve, ends_within):
+    server = serve(bad.script)
+    budget = Budget(LIMIT if bad.error is DeadlineError else 30)
+    with ends_within(LIMIT, flood=bad.flood), pytest.raises(TalkError) as caught:
+        session_to(server, budget=budget, connect_seconds=1)
+    assert (type(caught.value), caught.value.phase, caught.value.curl) == (bad.error, bad.phase, bad.curl)
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "curl", "word"),
+    [
+        (200, 1, "failed"),
+        (302, 1, "failed"),
+        (401, 22, "failed"),
+        (403, 22, "failed"),
+        (404, 22, "error"),
+        (503, 22, "error"),
+    ],
+)
+def test_a_refusal_is_told_by_its_status_and_its_body_is_not_waited_for(status, curl, word, serve, ends_within):
+    head = f"HTTP/1.1 {status} No\r\nLocation: ws://127.0.0.1:1/\r\nContent-Length: 1000000000000\r\n\r\n".encode()
+    server = serve(answered(head, then=lambda peer: peer.flood(b"x")))
+    journal = Journal()
+    with ends_within(0.1, flood=True), pytest.raises(HandshakeRefused) as caught:
+        websocket.open_session(server.url("/", "ws"), budget=Budget(30), journal=journal)
+    assert (caught.value.status, caught.value.curl, caught.value.word) == (status, curl, word)
+    assert [record.status for record in journal.records] == [status]
+
+
+@pytest.mark.parametrize("interim", [b"100 Continue", b"102 Processing", b"103 Early Hints"])
+def test_interim_answers_before_the_101_are_passed_over(interim, serve, ends_within):
+    def script(peer: Peer) -> None:
+        peer.request()
+        # Head and first message in one piece: nothing of it may be lost between our reader and the library's.
+        peer.send(b"HTTP/1.1 ", interim, b"\r\nX: y\r\n\r\n", peer.agreement(), frame(b"hello"))
+        peer.hold()
+
+    server = serve(script)
+    with ends_within(0.1), session_to(server) as session:
+        assert session.receive() == "hello"
+
+
+def then(*parts: bytes, after: Callable[[Peer], object] = lambda peer: peer.hold()) -> Callable[[Peer], None]:
+    """Agree to the handshake, then send the parts."""
+
+    def script(peer: Peer) -> None:
+        peer.upgrade()
+        peer.send(*parts)
+        after(peer)
+
+    return script
+
+
+def length(count: int) -> bytes:
+    """Spell the beginning of a text frame that promises `count` bytes."""
+    return b"\x81\x7f" + struct.pack("!Q", count)
+
+
+BAD_SESSIONS = [
+    Bad("silence", then(), DeadlineError, "frame", 28),
+    Bad("drips-a-frame", then(after=lambda peer: peer.drip(frame(b"x" * 100))), DeadlineError, "frame", 28),
+    Bad("pings-without-data", then(after=lambda peer: peer.drip_for_ever(frame(b"", PING))), DeadlineError, "frame", 28),
+    Bad("pongs-without-data", then(after=lambda peer: peer.drip_for_ever(frame(b"", PONG))), DeadlineError, "frame", 28),
+    Bad("fragments-without-end", then(frame(b"", final=False), after=lambda peer: peer.drip_for_ever(frame(b"x", 0, final=False))), DeadlineError, "frame", 28),
+    Bad("a-frame-of-2^62-then-silence", then(length(2**62)), DeadlineError, "frame", 28),
+    Bad("a-frame-of-2^62-and-its-data", then(length(2**62), after=lambda peer: peer.flood(b"x")), TooLargeError, "frame", 63, flood=True),
+    Bad("pong-flood", then(after=lambda peer: peer.flood(frame(b"x" * 100, PONG))), TooLargeError, "frame", 63, flood=True),
+    Bad("fragment-flood", then(frame(b"", final=False), after=lambda peer: peer.flood(frame(b"x" * 1000, 0, final=False))), TooLargeError, "frame", 63, flood=True),
+    Bad("fin", then(after=lambda peer: None), ReceiveError, "frame", 56),
+    Bad("fin-within-a-frame", then(frame(b"hello")[:4], after=lambda peer: None), ReceiveError, "frame", 56),
+    Bad("rst", then(after=lambda peer: (peer.pause(0.05), peer.reset())), ReceiveError, "frame", 56),
+    Bad("close", then(frame(struct.pack("!H", 1000) + b"bye", CLOSE)), ReceiveError, "frame", 56),
+    Bad("close-without-a-code", then(frame(b"", CLOSE)), ReceiveError, "frame", 56),
+    Bad("close-and-rst", then(frame(b"", CLOSE), after=lambda peer: peer.reset()), ReceiveError, "frame", 56),
+    Bad("close-with-a-code-that-is-none", then(frame(struct.pack("!H", 1006), CLOSE)), GarbledError, "frame", 1),
+    Bad("a-masked-frame", then(frame(b"hello", mask=True)), GarbledError, "frame", 1),
+    Bad("a-masked-ping", then(frame(b"", PING, mask=True)), GarbledError, "frame", 1),
+    Bad("a-reserved-bit", then(frame(b"hello", reserved=4)), GarbledError, "frame", 1),
+    Bad("an-opcode-that-is-none", then(frame(b"hello", 3)), GarbledError, "frame", 1),
+    Bad("a-ping-that-is-too-long", then(frame(b"x" * 126, PING)), GarbledError, "frame", 1),
+    Bad("a-ping-in-fragments", then(frame(b"x", PING, final=False)), GarbledError, "frame", 1),
+    Bad("a-continuation-of-nothing", then(frame(b"x", 0)), GarbledError, "frame", 1),
+    Bad("a-message-within-a-message", then(frame(b"x", final=False), frame(b"y")), GarbledError, "frame", 1),
+    Bad("text-that-is-not-utf-8", then(frame(b"\xff\xfe")), GarbledError, "frame", 1),
+    Bad("text-that-holds-a-surrogate", then(frame(b"\xed\xa0\x80")), GarbledError, "frame", 1),
+    Bad("a-binary-message", then(frame(b"hello", BINARY)), AnswerError, "", 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", BAD_SESSIONS, ids=lambda bad: bad.name)
+def test_a_bad_server_ends_the_session_in_time_with_the_right_error(bad, serve, ends_within, monkeypatch):
+    monkeypatch.setattr(websocket, "MAX_BYTES", 256 << 10)  # the tracing of memory makes two mebibytes slow
+    server = serve(bad.script)
+    budget = Budget(LIMIT if bad.error is DeadlineError else 30)
+    with (
+        ends_within(LIMIT, flood=bad.flood),
+        pytest.raises(TalkError) as caught,
+        session_to(server, budget=budget) as session,
+    ):
+        session.receive()
+    assert (type(caught.value), getattr(caught.value, "phase", ""), caught.value.curl) == (
+        bad.error,
+        bad.phase,
+        bad.curl,
+    )
+    assert session._sock.fileno() == -1
+
+
+def test_a_flood_of_pings_whose_pongs_are_not_read_ends_in_time(serve, ends_within):
+    server = serve(then(after=lambda peer: peer.flood(frame(b"x" * 125, PING))))
+    with ends_within(LIMIT, flood=True), pytest.raises(TalkError) as caught, session_to(server) as session:
+        session.receive()
+    assert caught.value.curl in (28, 63)
+
+
+def test_a_flood_of_empty_fragments_ends_at_the_deadline_although_all_of_it_has_been_received(serve, ends_within):
+    server = serve(then(frame(b"", final=False), after=lambda peer: peer.flood(frame(b"", 0, final=False))))
+    with ends_within(LIMIT), pytest.raises(TalkError) as caught, session_to(server) as session:
+        session.receive()
+    assert caught.value.curl in (28, 63)
+
+
+def test_two_mebibytes_of_text_are_not_validated_beyond_the_deadline(serve, ends_within):
+    # The library's own validation is written in Python and takes a second for it.
+    text = "ä" * ((websocket.MAX_BYTES - 4096) // 2)
+    server = serve(then(frame(text.encode())))
+    with ends_within(LIMIT), session_to(server) as session:
+        assert session.receive() == text
+
+
+def test_a_frame_that_comes_byte_by_byte_is_not_kept_byte_by_byte(serve, ends_within):
+    def script(peer: Peer) -> None:
+        peer.upgrade()
+        for byte in frame(b"x" * 20000):
+            peer.send(bytes([byte]))
+        peer.hold()
+
+    server = serve(script)
+    with session_to(server, budget=Budget(10)) as session:
+        sizes: list[int] = []
+        receive = session._protocol.frame_buffer.recv
+        session._protocol.frame_buffer.recv = lambda size: sizes.append(size) or receive(size)
+        assert session.receive() == "x" * 20000
+    assert sizes == [2, 2, 16384, 3616]
+
+
+def test_messages_in_fragments_with_pings_between_are_put_together(serve):
+    seen: list[bytes] = []
+
+    def script(peer: Peer) -> None:
+        peer.upgrade()
+        peer.send(frame(b"he", final=False), frame(b"ping", PING), frame(b"ll", 0, final=False), frame(b"o", 0))
+        seen.append(peer.sock.recv(100))
+        peer.hold()
+
+    server = serve(script)
+    with session_to(server) as session:
+        assert session.receive() == "hello"
+    (pong,) = seen
+    mask = pong[2:6]
+    assert pong[0] == 0x80 | PONG
+    assert bytes(byte ^ mask[index % 4] for index, byte in enumerate(pong[6:10])) == b"ping"
+
+
+def test_an_answer_that_came_before_the_server_hung_up_on_our_pong_is_read(serve):
+    def script(peer: Peer) -> None:
+        peer.upgrade()
+        peer.send(frame(b"", PING), frame(b"", PING), frame(b"the answer"))
+        peer.reset()
+
+    server = serve(script)
+    with session_to(server) as session:
+        server.wait_for_end()
+        assert session.receive() == "the answer"
+
+
+def test_a_message_that_the_server_does_not_read_ends_in_time(serve, ends_within):
+    server = serve(lambda peer: (peer.upgrade(), peer.pause(5)))
+    with ends_within(LIMIT), pytest.raises(DeadlineError) as caught, session_to(server) as session:
+        session.send("x" * (16 << 20))
+    assert caught.value.phase == "send"
+
+
+def test_goodbye_is_said_with_a_close_frame_and_fin(serve):
+    seen: list[bytes] = []
+
+    def script(peer: Peer) -> None:
+        peer.upgrade()
+        peer.send(frame(b"an unread notification"))
+        seen.append(peer.sock.recv(100))
+        peer.send(frame(struct.pack("!H", 1000), CLOSE))
+
+    server = serve(script)
+    with session_to(server):
+        pass
+    assert server.wait_for_end() == ["server"]
+    assert seen[0][0] == 0x80 | CLOSE
+
+
+def test_unread_messages_do_not_make_the_close_a_reset(serve):
+    server = serve(then(frame(b"x" * 1000) * 20))
+    with session_to(server):
+        pass
+    assert server.wait_for_end() == ["fin"]
+
+
+@pytest.mark.parametrize("after", [lambda peer: peer.pause(5), lambda peer: peer.drip_for_ever(frame(b"x"), 0.02), lambda peer: peer.flood(frame(b"x"))], ids=["never-answers", "drips", "floods"])  # fmt: skip
+def test_goodbye_is_not_waited_for_longer_than_a_quarter_of_a_second(after, serve, ends_within):
+    server = serve(then(after=after))
+    session = session_to(server, budget=Budget(30))
+    with ends_within(0.25):
+        session.close()
+    session.close()
+
+
+def test_goodbye_is_no_longer_than_the_budget(serve, ends_within):
+    server = serve(then(after=lambda peer: peer.pause(5)))
+    budget = Budget(30)
+    session = session_to(server, budget=budget)
+    budget.cut(0.05)
+    with ends_within(0.05, overrun=0.1):
+        session.close()
+
+
+def test_a_signal_ends_the_wait_for_a_message_at_once(serve, ends_within, cancel):
+    server = serve(then(after=lambda peer: (cancel.set(2), peer.hold())))
+    with ends_within(0.0), pytest.raises(Cancelled), session_to(server, budget=Budget(30, cancel=cancel)) as session:
+        session.receive()
+
+
+def test_nobody_there_is_refused_at_once(ends_within):
+    with ends_within(0.0), pytest.raises(ConnectError) as caught:
+        websocket.open_session(f"ws://127.0.0.1:{closed_port()}/", budget=Budget(5), journal=Journal())
+    assert caught.value.curl == 7
+
+
+def test_a_black_hole_costs_the_connect_bound(ends_within):
+    with black_hole() as port, ends_within(LIMIT), pytest.raises(DeadlineError) as caught:
+        websocket.open_session(f"ws://127.0.0.1:{port}/", budget=Budget(30), journal=Journal(), connect_seconds=LIMIT)
+    assert (caught.value.phase, caught.value.curl) == ("connect", 28)
+
+
+def test_the_handshake_has_no_origin_and_names_host_and_port(serve):
+    server = serve(then())
+    with session_to(server, headers={"X-One": "2"}):
+        pass
+    server.wait_for_end()
+    lines = server.requests[0].decode().split("\r\n")
+    names = {line.partition(":")[0].lower() for line in lines[1:]}
+    assert lines[0] == "GET /rpc?a=b HTTP/1.1"
+    assert f"Host: 127.0.0.1:{server.port}" in lines
+    assert "X-One: 2" in lines
+    assert names.isdisjoint({"origin", "cookie", "authorization", "sec-websocket-extensions", "sec-websocket-protocol"})
+
+
+def test_an_ipv6_literal_is_connected_to_and_named_in_brackets(serve):
+    server = serve(then(frame(b"hello")), host="::1")
+    with session_to(server) as session:
+        assert session.receive() == "hello"
+    server.wait_for_end()
+    assert f"Host: [::1]:{server.port}".encode() in server.requests[0]
+
+
+def test_cookies_are_neither_kept_nor_sent_to_another_port(serve):
+    before = dict(_handshake.CookieJar.jar)
+    one = serve(lambda peer: (peer.upgrade("Set-Cookie: a=b; Domain=127.0.0.1"), peer.hold()))
+    other = serve(then())
+    for server in (one, other):
+        with session_to(server):
+            pass
+        server.wait_for_end()
+    assert b"ookie" not in other.requests[0]
+    assert before == _handshake.CookieJar.jar
+
+
+def test_the_journal_has_the_handshake_as_one_request(serve):
+    server = serve(then())
+    journal = Journal()
+    with websocket.open_session(server.url("/", "ws"), budget=Budget(3), journal=journal, connect_seconds=1):
+        pass
+    (record,) = journal.records
+    assert (record.method, record.url, record.status) == ("GET", server.url("/", "ws"), 101)
+    assert (record.connect_timeout_s, record.total_timeout_s) == (1, 3)
+    assert record.bytes > 100
+
+
+def test_wss_speaks_inside_tls(serve_tls, trusted):
+    server = serve_tls(then(frame(b"hello")))
+    with websocket.open_session(server.url("/", "wss"), budget=Budget(3), journal=Journal()) as session:
+        session.send("hi")
+        assert session.receive() == "hello"

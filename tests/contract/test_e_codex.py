@@ -1,0 +1,483 @@
+"""CONTRACT E: the TCP readiness check (E1) and the one exchange with the Codex App Server (E2), and C3 for it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import websocket
+
+from precheck_lib.simulate import CodexStandIn
+from tests.contract.harness import ORDER, Scripted, everything_seen, run_all, run_precheck, write_strict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from precheck_lib.simulate import Stage
+    from precheck_lib.simulate.loopback import Connection
+    from tests.contract.harness import Ended
+
+FAILED = "precheck: codex-tcp: TCP readiness connection failed"
+ELAPSED = "precheck: codex-tcp: TCP readiness deadline elapsed"
+OTHERS = ("opencode", "ollama")
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Callable[..., Path]:
+    """Write the strict spec with a smaller bound for TCP and for the exchange; all others stay as they are."""
+
+    def write(tcp: str = "600ms", exchange: str = "2s", **options: Any) -> Path:
+        changes = {"codex-tcp": {"budget": tcp}, "codex": {"budget": exchange, **options}}
+        return write_strict(tmp_path / "spec", changes, small=False)
+
+    return write
+
+
+def ended_at(ended: Ended, check_id: str, word: str, code: int) -> dict[str, Any]:
+    """Assert that the run ended at this check and in this way, and that nothing later was done; give the check."""
+    before, later = ORDER[: ORDER.index(check_id)], ORDER[ORDER.index(check_id) + 1 :]
+    assert ended.code == code, ended
+    expected = {**dict.fromkeys(before, "passed"), check_id: word, **dict.fromkeys(later, "skipped")}
+    assert ended.words == expected, ended
+    suffix = f"[curl: ({code})]"
+    assert (suffix in ended.err) == (code > 1), ended
+    return ended.check(check_id)
+
+
+def nobody_else_was_asked(stage: Stage) -> None:
+    assert not stage.opencode.connections
+    assert not stage.ollama.connections
+
+
+def patched(folder: Path, source: str) -> dict[str, str]:
+    """Give the environment that makes Python run this source before anything else."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(source, encoding="utf-8")
+    return {"PYTHONPATH": str(folder)}
+
+
+# E1 -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_refused_connection_has_failed_and_nothing_else_is_asked(make_stage: Callable[..., Stage]) -> None:
+    stage = make_stage(faults={"codex": "refuse"})
+    ended = run_precheck(stage)
+    check = ended_at(ended, "codex-tcp", "error", 7)
+    assert FAILED in ended.err
+    assert "refused" in check["findings"][0]["message"]
+    assert str(stage.codex.port) in check["findings"][0]["message"]
+    assert ended.requests == []
+    assert "readiness deadline" not in ended.err
+    nobody_else_was_asked(stage)
+
+
+def test_an_unreachable_address_has_failed(stage: Stage) -> None:
+    ended = run_precheck({**stage.environment, "TEST_CODEX_WS_URL": "ws://255.255.255.255:9"})
+    ended_at(ended, "codex-tcp", "error", 7)
+    assert FAILED in ended.err
+    nobody_else_was_asked(stage)
+
+
+def test_a_name_that_is_not_resolved_has_failed(stage: Stage, tmp_path: Path) -> None:
+    source = """
+import socket
+def refuse(host, *args, **more):
+    raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+socket.getaddrinfo = refuse
+"""
+    env = {**stage.environment, **patched(tmp_path / "patch", source), "TEST_CODEX_WS_URL": "ws://codex.example:1"}
+    ended = run_precheck(env)
+    check = ended_at(ended, "codex-tcp", "error", 6)
+    assert FAILED in ended.err
+    assert "codex.example" in check["findings"][0]["message"]
+    assert ended.requests == []
+    nobody_else_was_asked(stage)
+
+
+def test_a_resolver_that_hangs_is_given_up_at_the_bound_and_holds_nothing(
+    stage: Stage, tmp_path: Path, spec: Callable[..., Path]
+) -> None:
+    source = """
+import socket, time
+socket.getaddrinfo = lambda *args, **more: time.sleep(20)
+"""
+    env = {**stage.environment, **patched(tmp_path / "patch", source), "TEST_CODEX_WS_URL": "ws://codex.example:1"}
+    ended = run_precheck(env, spec=spec(tcp="500ms"))
+    check = ended_at(ended, "codex-tcp", "error", 28)
+    assert ELAPSED in ended.err
+    assert "not resolved" in check["findings"][0]["evidence"]
+    assert 0.5 <= check["elapsed_s"] <= 0.75
+    assert ended.elapsed < 10
+    assert ended.requests == []
+    nobody_else_was_asked(stage)
+
+
+@contextlib.contextmanager
+def full_backlog() -> Iterator[int]:
+    """Listen on a port whose queue is full: a further SYN gets no answer at all."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        port = listener.getsockname()[1]
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(("127.0.0.1", port))
+        yield port
+
+
+def test_a_connection_that_nothing_answers_ends_with_the_deadline(stage: Stage, spec: Callable[..., Path]) -> None:
+    with full_backlog() as port:
+        env = {**stage.environment, "TEST_CODEX_WS_URL": f"ws://127.0.0.1:{port}"}
+        ended = run_precheck(env, spec=spec(tcp="500ms"))
+    check = ended_at(ended, "codex-tcp", "error", 28)
+    assert ELAPSED in ended.err
+    assert "TCP readiness connection failed" not in ended.err
+    assert 0.5 <= check["elapsed_s"] <= 0.75
+    assert ended.requests == []
+    nobody_else_was_asked(stage)
+
+
+def test_the_connection_is_closed_in_an_orderly_way_and_nothing_is_said_on_it(stage: Stage) -> None:
+    assert run_precheck(stage).code == 0
+    first, second = stage.codex.connections
+    assert (first.ended, first.upgraded) == ("fin", False)
+    assert second.upgraded
+    assert len(stage.codex.seen) == 1
+
+
+def test_the_connection_is_closed_in_an_orderly_way_though_the_server_speaks_first(stage: Stage) -> None:
+    def greet(connection: Connection) -> None:
+        connection.send(b"220 welcome\r\n" * 50)
+        connection.hold()
+
+    with Scripted(greet) as server:
+        env = {**stage.environment, "TEST_CODEX_WS_URL": f"ws://{server.authority}"}
+        ended = run_precheck(env)
+        assert server.wait_for(lambda: all(seen.ended for seen in server.connections), 5)
+        assert server.connections[0].ended == "fin"
+    ended_at(ended, "codex", "error", 1)
+    nobody_else_was_asked(stage)
+
+
+# E2: what is asked --------------------------------------------------------------------------------------------------
+
+
+def test_one_connection_without_an_origin_and_three_calls_in_order(stage: Stage) -> None:
+    ended = run_precheck(stage)
+    assert ended.code == 0, ended
+    upgrades = [connection for connection in stage.codex.connections if connection.upgraded]
+    assert len(upgrades) == 1
+    (request,) = stage.codex.seen
+    assert (request.method, request.path) == ("GET", "/")
+    assert "origin" not in request.headers
+    assert "authorization" not in request.headers
+    assert "sec-websocket-protocol" not in request.headers
+    assert "cookie" not in request.headers
+    calls = stage.codex.calls
+    assert [call.method for call in calls] == ["initialize", "account/read", "mcpServerStatus/list"]
+    assert len({call.id for call in calls}) == 3
+    assert {call.connection for call in calls} == {upgrades[0].number}
+    assert calls[0].params["clientInfo"]["name"] == "codex_app_server_daemon"
+    assert calls[1].params == {"refreshToken": False}
+    assert calls[2].params == {"cursor": "1000000"}
+    handshakes = [request for request in ended.json["requests"] if request["check"] == "codex"]
+    assert [(one["method"], one["status"]) for one in handshakes] == [("GET", 101)]
+
+
+def test_the_path_of_the_url_is_asked_for(stage: Stage) -> None:
+    env = {**stage.environment, "TEST_CODEX_WS_URL": f"{stage.codex.url}/ws/deep"}
+    assert run_precheck(env).code == 0
+    assert [request.path for request in stage.codex.seen] == ["/ws/deep"]
+
+
+def test_the_next_call_is_made_only_after_the_answer_to_the_last(make_stage: Callable[..., Stage]) -> None:
+    for fault, asked in (("wrong-version", ["initialize"]), ("no-account", ["initialize", "account/read"])):
+        stage = make_stage(faults={"codex": fault})
+        run_precheck(stage)
+        assert [call.method for call in stage.codex.calls] == asked
+
+
+def test_answers_out_of_order_notifications_and_requests_of_the_server_are_normal(
+    make_stage: Callable[..., Stage],
+) -> None:
+    ended = run_precheck(make_stage(faults={"codex": "out-of-order"}))
+    assert ended.code == 0, ended
+
+
+def test_the_name_of_the_client_is_an_option(stage: Stage, spec: Callable[..., Path]) -> None:
+    assert run_precheck(stage, spec=spec(exchange="10s", client="my-gate")).code == 0
+    assert stage.codex.calls[0].params["clientInfo"]["name"] == "my-gate"
+
+
+# E2: version and home -----------------------------------------------------------------------------------------------
+
+
+def introduce(codex: CodexStandIn, name: str, version: str) -> None:
+    """Initialize as somebody else."""
+    client = websocket.create_connection(codex.url, suppress_origin=True, timeout=5)
+    with contextlib.closing(client):
+        info = {"name": name, "version": version}
+        client.send(json.dumps({"id": 1, "method": "initialize", "params": {"clientInfo": info}}))
+        client.recv()
+
+
+def at(stage: Stage, codex: CodexStandIn) -> dict[str, str]:
+    return {**stage.environment, "TEST_CODEX_WS_URL": codex.url}
+
+
+VS_CODE = "(Debian 12.0.0; x86_64) vscode/1.106.3"
+
+
+@pytest.mark.parametrize(
+    ("terminal", "originator", "before", "client"),
+    [
+        ("", "a/b", [], None),
+        ("", "evil/9.9.9 (x; y) z", [], None),
+        ("", None, [("evil/9.9.9 (x; y) z", "1.0")], None),
+        (VS_CODE, None, [], None),
+        (VS_CODE, None, [("codex_vscode", "0.5.46")], None),
+        (VS_CODE, None, [("first", "1.0"), ("evil/9.9.9 (x; y) z", "1.0")], None),
+        (VS_CODE, None, [("first", "1.0")], "my-gate"),
+    ],
+    ids=[
+        "slash",
+        "version-in-originator",
+        "first-client-named-it",
+        "terminal",
+        "terminal-and-suffix-of-another",
+        "terminal-and-odd-suffix",
+        "terminal-and-own-suffix",
+    ],
+)
+def test_the_version_is_found_whatever_stands_beside_it(
+    stage: Stage,
+    spec: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    terminal: str,
+    originator: str | None,
+    before: list[tuple[str, str]],
+    client: str | None,
+) -> None:
+    if terminal:
+        monkeypatch.setattr("precheck_lib.simulate.codex_rpc._PLATFORM", terminal)
+    with CodexStandIn(stage.codex.home, originator=originator) as codex:
+        for name, version in before:
+            introduce(codex, name, version)
+        own = {"client": client} if client else {}
+        ended = run_precheck(at(stage, codex), spec=spec(exchange="10s", **own))
+    assert ended.code == 0, ended
+
+
+def test_a_server_off_the_pin_is_named_with_both_versions(make_stage: Callable[..., Stage]) -> None:
+    stage = make_stage(faults={"codex": "wrong-version"})
+    ended = run_precheck(stage)
+    (finding,) = ended_at(ended, "codex", "failed", 1)["findings"]
+    assert finding["code"] == "codex.version"
+    assert "0.171.0" in finding["message"]
+    assert "0.170.2" in finding["message"]
+    assert "server" in finding["evidence"]
+    nobody_else_was_asked(stage)
+
+
+@pytest.mark.parametrize("agent", ["", "codex", "codex_cli_rs/ (x; y) z"])
+def test_a_user_agent_without_a_version_is_not_the_pin(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, agent: str
+) -> None:
+    monkeypatch.setattr(stage.codex._dialect, "_user_agent", lambda name, version: agent)
+    ended_at(run_precheck(stage), "codex", "failed", 1)
+
+
+def test_the_home_is_the_same_folder_whichever_link_leads_to_it(stage: Stage, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(stage.codex.home)
+    twice = tmp_path / "twice"
+    twice.symlink_to(link)
+    with CodexStandIn(str(link)) as reports_link:
+        ends = run_all(
+            [
+                lambda: run_precheck({**stage.environment, "TEST_CODEX_HOME": str(twice)}),
+                lambda: run_precheck({**stage.environment, "TEST_CODEX_HOME": f"{stage.codex.home}/"}),
+                lambda: run_precheck({**at(stage, reports_link)}),
+                lambda: run_precheck({**at(stage, reports_link), "TEST_CODEX_HOME": str(twice)}),
+            ]
+        )
+    assert [ended.code for ended in ends] == [0, 0, 0, 0], ends
+
+
+def test_another_home_is_a_failure_that_names_both(make_stage: Callable[..., Stage]) -> None:
+    stage = make_stage(faults={"codex": "foreign-home"})
+    ended = run_precheck(stage)
+    (finding,) = ended_at(ended, "codex", "failed", 1)["findings"]
+    assert finding["code"] == "codex.home"
+    assert "/srv/other/codex-home" in finding["message"]
+    assert stage.codex.home in finding["message"]
+    nobody_else_was_asked(stage)
+
+
+# E2: account --------------------------------------------------------------------------------------------------------
+
+
+def test_no_account_is_fine_where_the_provider_needs_none(stage: Stage) -> None:
+    with CodexStandIn(stage.codex.home, account=None, requires_openai_auth=False) as codex:
+        ended = run_precheck(at(stage, codex))
+    assert ended.code == 0, ended
+    assert "auth.json" not in ended.out + ended.err
+
+
+@pytest.mark.parametrize("auth", ["there", "missing"])
+def test_no_account_where_one_is_needed_is_a_failure_and_mentions_auth_json(
+    make_stage: Callable[..., Stage], tmp_path: Path, auth: str
+) -> None:
+    stage = make_stage(faults={"codex": "no-account"})
+    if auth == "missing":
+        (tmp_path / "stage0" / "codex-home" / "auth.json").unlink()
+    ended = run_precheck(stage)
+    (finding,) = ended_at(ended, "codex", "failed", 1)["findings"]
+    assert finding["code"] == "codex.account"
+    assert "auth.json" in finding["evidence"]
+    assert ("no auth.json" in finding["evidence"]) == (auth == "missing")
+    nobody_else_was_asked(stage)
+
+
+def test_a_missing_auth_json_alone_is_nobodys_business(stage: Stage, tmp_path: Path) -> None:
+    (tmp_path / "stage0" / "codex-home" / "auth.json").unlink()
+    ended = run_precheck(stage)
+    assert ended.code == 0, ended
+    assert "auth.json" not in ended.out + ended.err
+
+
+# E2: MCP servers ----------------------------------------------------------------------------------------------------
+
+
+def mcp_calls(stage: Stage) -> list[Any]:
+    return [call.params for call in stage.codex.calls if call.method == "mcpServerStatus/list"]
+
+
+def test_configured_mcp_servers_are_a_failure_and_none_of_them_is_started(make_stage: Callable[..., Stage]) -> None:
+    stage = make_stage(faults={"codex": "mcp-configured"}, fault_options={"codex": {"names": ("alpha", "disabled")}})
+    ended = run_precheck(stage)
+    (finding,) = ended_at(ended, "codex", "failed", 1)["findings"]
+    assert finding["code"] == "codex.mcp"
+    assert "2" in finding["message"]
+    # With any smaller cursor the real server starts them.
+    assert mcp_calls(stage) == [{"cursor": "1000000"}]
+    nobody_else_was_asked(stage)
+
+
+def test_entries_in_the_answer_to_the_far_cursor_are_configured_servers(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = {"data": [{"name": "alpha"}], "nextCursor": None}
+    monkeypatch.setattr(stage.codex._dialect, "_mcp", lambda cursor, limit: page)
+    ended = run_precheck(stage)
+    assert ended_at(ended, "codex", "failed", 1)["findings"][0]["code"] == "codex.mcp"
+    assert mcp_calls(stage) == [{"cursor": "1000000"}]
+
+
+def test_a_list_that_is_not_answered_in_time_is_a_failure_and_no_deadline(
+    make_stage: Callable[..., Stage], spec: Callable[..., Path]
+) -> None:
+    stage = make_stage(faults={"codex": "mcp-hangs"})
+    ended = run_precheck(stage, spec=spec(exchange="1s"))
+    (finding,) = ended_at(ended, "codex", "failed", 1)["findings"]
+    assert finding["code"] == "codex.mcp"
+    assert 1.0 <= ended.check("codex")["elapsed_s"] <= 1.25
+    assert mcp_calls(stage) == [{"cursor": "1000000"}]
+    nobody_else_was_asked(stage)
+
+
+@pytest.mark.parametrize("configured", [(), ("alpha",)], ids=["none", "one"])
+def test_an_unknown_error_text_leads_to_the_plain_list(stage: Stage, configured: tuple[str, ...]) -> None:
+    options = {"at": "mcpServerStatus/list", "message": "invalid cursor: 1000000", "times": 1}
+    with CodexStandIn(stage.codex.home, mcp_servers=configured, fault="error-answer", fault_options=options) as codex:
+        ended = run_precheck(at(stage, codex))
+        asked = [call.params for call in codex.calls if call.method == "mcpServerStatus/list"]
+    assert asked == [{"cursor": "1000000"}, {}]
+    if configured:
+        assert ended_at(ended, "codex", "failed", 1)["findings"][0]["code"] == "codex.mcp"
+    else:
+        assert ended.code == 0, ended
+
+
+# E2: an exchange that fails -----------------------------------------------------------------------------------------
+
+AT_INITIALIZE = {"at": "initialize"}
+EXCHANGES: Mapping[str, tuple[str, dict[str, Any], str, int]] = {
+    "silence": ("accept-and-silence", {}, "error", 28),
+    "handshake-drip": ("handshake-drip", {"every": 0.2}, "error", 28),
+    "never-answers-initialize": ("never-answers-initialize", {}, "error", 28),
+    "never-answers-account": ("never-answers-account", {}, "error", 28),
+    "frame-drip": ("frame-drip", {"every": 0.2}, "error", 28),
+    "ping-flood": ("ping-flood", {}, "error", 28),
+    "notification-flood": ("notification-flood", {}, "error", 28),
+    "handshake-403": ("handshake-403", {}, "failed", 22),
+    "handshake-200": ("handshake-200", {}, "failed", 1),
+    "handshake-bad-accept": ("handshake-bad-accept", {}, "error", 1),
+    "frame-huge": ("frame-huge", {}, "error", 63),
+    "frame-not-json": ("frame-not-json", {}, "failed", 1),
+    "closed": ("closes-mid-exchange", {}, "error", 56),
+    "closed-at-once": ("closes-mid-exchange", AT_INITIALIZE, "error", 56),
+    "closed-at-the-list": ("closes-mid-exchange", {"at": "mcpServerStatus/list"}, "error", 56),
+    "reset": ("closes-mid-exchange", {"reset": True}, "error", 56),
+    "error": ("error-answer", {}, "failed", 1),
+    "error-at-initialize": ("error-answer", AT_INITIALIZE, "failed", 1),
+    "error-at-the-list": ("error-answer", {"at": "mcpServerStatus/list"}, "failed", 1),
+}
+
+
+@pytest.mark.parametrize("names", [list(EXCHANGES)[:7], list(EXCHANGES)[7:]], ids=["deadlines", "answers"])
+def test_an_exchange_that_fails_ends_the_run_with_its_own_word_and_code(
+    make_stage: Callable[..., Stage], spec: Callable[..., Path], names: list[str]
+) -> None:
+    deadlines = names[0] == "silence"
+    path = spec(exchange="800ms" if deadlines else "10s")
+    stages = {
+        name: make_stage(faults={"codex": EXCHANGES[name][0]}, fault_options={"codex": EXCHANGES[name][1]})
+        for name in names
+    }
+    ends = run_all([lambda stage=stage: run_precheck(stage, spec=path) for stage in stages.values()])
+    for (name, stage), ended in zip(stages.items(), ends, strict=True):
+        _, _, word, code = EXCHANGES[name]
+        check = ended_at(ended, "codex", word, code)
+        nobody_else_was_asked(stage)
+        assert "codex" in check["findings"][0]["message"].lower(), name
+        if deadlines:
+            assert 0.8 <= check["elapsed_s"] <= 1.05, name
+            assert "deadline of 0.8 s elapsed [curl: (28)]" in ended.err, name
+
+
+def test_one_deadline_covers_the_whole_exchange(stage: Stage, spec: Callable[..., Path]) -> None:
+    """Each answer alone is in time; all together are not."""
+    options = {"every": 0.003, "at": "initialize"}
+    with CodexStandIn(stage.codex.home, fault="frame-drip", fault_options=options) as codex:
+        passed = run_precheck(at(stage, codex), spec=spec(exchange="10s"))
+    assert passed.code == 0, passed
+    assert passed.check("codex")["elapsed_s"] >= 0.5
+    with CodexStandIn(stage.codex.home, fault="frame-drip", fault_options=options) as codex:
+        late = run_precheck(at(stage, codex), spec=spec(exchange="500ms"))
+    ended_at(late, "codex", "error", 28)
+
+
+def test_no_secret_is_shown_though_the_server_repeats_it(make_stage: Callable[..., Stage]) -> None:
+    message = "no: stand-in-openai-key, stand-in-anthropic-key"
+    stage = make_stage(faults={"codex": "error-answer"}, fault_options={"codex": {"message": message}})
+    ended = run_precheck(stage)  # which looks for the secrets of the environment everywhere
+    ended_at(ended, "codex", "failed", 1)
+    assert "***" in ended.err
+
+
+def test_the_order_of_what_the_codex_server_sees(stage: Stage) -> None:
+    run_precheck(stage)
+    assert everything_seen(stage)[:5] == [
+        "codex TCP",
+        "codex GET /",
+        "codex initialize",
+        "codex account/read",
+        "codex mcpServerStatus/list",
+    ]

@@ -1,0 +1,67 @@
+"""What the HTTP servers have in common (CONTRACT A6, G0, H1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from precheck_lib.bounded import http
+from precheck_lib.bounded.budget import Budget
+from precheck_lib.bounded.journal import Journal
+from precheck_lib.errors import AnswerError, StatusError
+from precheck_lib.servers.http_server import Bounds, HttpServer, short
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    seen: list[dict[str, Any]] = []
+
+    def send(method: str, url: str, **more: Any) -> None:
+        seen.append({"method": method, "url": url, **more})
+
+    monkeypatch.setattr(http, "send", send)
+    return seen
+
+
+def test_a_request_has_the_bounds_of_its_server_and_no_type_without_a_body(sent: list[dict[str, Any]]) -> None:
+    server = HttpServer(
+        "http://h/", journal=Journal(), bounds=Bounds(connect=1.5, total=2.5, max_bytes=77), headers={"A": "b"}
+    )
+    server.ask("GET", "/x", budget=Budget(5))
+    server.ask("POST", "/y", budget=Budget(5), body=b"{}", total=9.0)
+    first, second = sent
+    assert (first["method"], first["url"], first["headers"], first["body"]) == ("GET", "http://h/x", {"A": "b"}, None)
+    assert (first["connect_seconds"], first["total_seconds"], first["max_body"]) == (1.5, 2.5, 77)
+    assert second["total_seconds"] == 9.0
+    assert second["headers"] == {"A": "b", "Content-Type": "application/json"}
+
+
+def test_only_a_200_has_an_object(answer: Any) -> None:
+    server = HttpServer("http://h", journal=Journal(), bounds=Bounds())
+    assert server.object_of(answer({"a": 1}), "it") == {"a": 1}
+    for status in (201, 204, 302, 404):
+        with pytest.raises(StatusError):
+            server.object_of(answer({"a": 1}, status), "it")
+    with pytest.raises(AnswerError, match="it is not a JSON object but a list"):
+        server.object_of(answer([1]), "it")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("x", "'x'"),
+        ("it's", '"it\'s"'),
+        ("a\x1b[31m\n", "'a\\x1b[31m\\n'"),
+        ("x" * 80, repr("x" * 80)),
+        ("x" * 81, repr("x" * 80) + "…"),
+        (1, "1"),
+        (1.0, "1.0"),
+        (True, "True"),
+        (None, "None"),
+        ([1, 2], "list"),
+        ({"key": "value"}, "dict"),
+    ],
+)
+def test_a_value_of_a_server_is_quoted_or_described_and_never_long(value: object, shown: str) -> None:
+    assert short(value) == shown
