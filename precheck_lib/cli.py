@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from precheck_lib.interrupt import Interrupts
     from precheck_lib.outcome import Report
+    from precheck_lib.watcher import Watcher
 
 USAGE = 2
 INTERNAL = 70
@@ -132,8 +133,6 @@ class _Command:
             spec = load_spec(self._spec_name(options.spec))
         except SpecError as error:
             return self._unusable("spec.invalid", [str(problem) for problem in error.problems], error.identity)
-        from precheck_lib.report import check_line
-
         preload: tuple[str, ...] = ("precheck_lib.report.deliver", "precheck_lib.report.json_report")
         if "junit" in self.targets:
             preload += ("precheck_lib.report.junit", "junit_xml")
@@ -143,12 +142,17 @@ class _Command:
                 env=self.env,
                 budget=budget,
                 interrupts=self.interrupts,
-                on_end=lambda result: self.terminal.out(check_line(result)),
+                watcher=self._face(),
                 preload=preload if self.targets else (),
             )
         except engine.BudgetTooSmallError as error:
             return self._unusable("usage", [str(error)], spec.identity)
         return self._finish(report, spec.success)
+
+    def _face(self) -> Watcher:
+        from precheck_lib.face import face_for
+
+        return face_for(self.terminal, self.env)
 
     def _budget(self, text: str | None) -> float | None:
         if text is None:

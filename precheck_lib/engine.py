@@ -20,9 +20,10 @@ from precheck_lib.findings import NotReadyError, make, not_ready_for
 from precheck_lib.outcome import CheckResult, Finding, Host, Report, SpecIdentity, Verdict
 from precheck_lib.redact import SECRET_NAME, Redactor
 from precheck_lib.spec.variables import expand, names
+from precheck_lib.watcher import Watcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from precheck_lib.interrupt import Interrupts
     from precheck_lib.spec.model import CheckSpec, Spec
@@ -119,12 +120,12 @@ def run(
     env: Mapping[str, str],
     budget: float | None = None,
     interrupts: Interrupts | None = None,
-    on_end: Callable[[CheckResult], None] = lambda _: None,
+    watcher: Watcher | None = None,
     preload: tuple[str, ...] = (),
 ) -> Report:
     """Run every check of a spec and return the report; it ends by the budget (seconds) whatever the servers do.
 
-    Without `budget` the spec's own counts, else the sum of its parts. `on_end` is called with each check as it ends.
+    Without `budget` the spec's own counts, else the sum of its parts. `watcher` is told what goes on.
     `interrupts` turns signals into an orderly end. `preload` names modules to import while a child runs. Raises
     `BudgetTooSmallError` before anything is done.
     """
@@ -132,7 +133,7 @@ def run(
     seconds = budget if budget is not None else spec.budget if spec.budget is not None else plan.total
     if plan.reserve and seconds < plan.smallest:
         raise BudgetTooSmallError(seconds, plan)
-    return _Run(spec, plan, env, seconds, interrupts, on_end, preload).report()
+    return _Run(spec, plan, env, seconds, interrupts, watcher or Watcher(), preload).report()
 
 
 class _Run:
@@ -143,16 +144,16 @@ class _Run:
         env: Mapping[str, str],
         seconds: float,
         interrupts: Interrupts | None,
-        on_end: Callable[[CheckResult], None],
+        watcher: Watcher,
         preload: tuple[str, ...],
     ) -> None:
         self.spec = spec
         self.plan = plan
         self.env = env
         self.interrupts = interrupts
-        self.on_end = on_end
+        self.watcher = watcher
         self.preload = preload
-        self.budget = Budget(seconds, cancel=interrupts.stop if interrupts is not None else None)
+        self.budget = Budget(seconds, cancel=interrupts.stop if interrupts is not None else None, tick=watcher.waiting)
         self.redactor = Redactor(_secrets(spec, env))
         self.results: dict[str, CheckResult] = {}
         self.exit_codes: dict[str, int] = {}
@@ -165,6 +166,7 @@ class _Run:
             exit_code=self._exit_code,
         )
         self.context.meanwhile = self._meanwhile
+        self.context.phase = lambda text, seconds: watcher.phase(self.context.journal.check, text, seconds)
 
     def report(self) -> Report:
         report = empty_report(self.env, self.spec.identity)
@@ -197,7 +199,7 @@ class _Run:
             result.started_s = round(started, 3)
             self._carry_out(check, result, changes=changes)
             result.elapsed_s = round(self.budget.elapsed() - started, 3)
-        self.on_end(result)
+        self.watcher.ended(result)
 
     def _blocker(self, check: CheckSpec, *, changes: bool) -> str | None:
         bad = [id_ for id_, result in self.results.items() if result.outcome in ("failed", "error", "skipped")]
@@ -217,6 +219,7 @@ class _Run:
         self.context.budget = usable.child(self.plan.parts[check.id])
         result.budget_s = round(self.context.budget.seconds, 3)
         self.context.journal.check = check.id
+        self.context.phase(check.title, self.context.budget.seconds)
         if changes and self.interrupts is not None:
             self.interrupts.may_hold_models = True
         try:
@@ -281,7 +284,9 @@ class _Run:
         budget = Budget(
             max(0.0, min(self.budget.left(), self.plan.reserve) - REPORT_SECONDS),
             cancel=self.interrupts.abandon if self.interrupts is not None else None,
+            tick=self.watcher.waiting,
         )
+        self.context.phase("unloading what this run has loaded", budget.seconds)
         if self.interrupts is not None:
             self.interrupts.on_stop(lambda since: budget.cut(SIGNAL_SECONDS - REPORT_SECONDS - since))
         while cleanups:

@@ -32,6 +32,11 @@ class Terminal:
         """Whether stdout has lost a line."""
         return self._out in self._stuck
 
+    @property
+    def is_person(self) -> bool:
+        """Whether stdout is a terminal, so that probably a person looks."""
+        return os.isatty(self._out)
+
     def out(self, line: str) -> None:
         """Write a line to stdout."""
         self._write(self._out, line)

@@ -76,7 +76,7 @@ def run(options: ResidencyOptions, context: Context) -> list[Finding]:
         journal=context.journal,
         bounds=Bounds(connect=options.connect, total=options.read, max_bytes=options.max_bytes),
     )
-    residency = Residency(server, rules, context.cycles)
+    residency = Residency(server, rules, context.cycles, context.phase)
     context.cleanups.append(lambda budget: clean_up(residency, budget, context.exit_code))
     residency.run(models, context.budget)
     return []

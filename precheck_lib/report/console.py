@@ -78,3 +78,13 @@ def _ending(result: CheckResult) -> str:
 def _number(seconds: float) -> str:
     """Three significant digits are enough for a reader, and `1.2e+03` is none."""
     return f"{seconds:.0f}" if seconds >= 100 else f"{seconds:.2f}".rstrip("0").rstrip(".")
+
+
+def phase_line(check: str, text: str, elapsed: float, seconds: float, memory: int | None = None) -> str:
+    """Write the line for something that takes long: what, its time of the time it has, and the GPU's memory in use."""
+    begin = f"{'...':<{_WORD_WIDTH}} {clean(check, _ID_LIMIT):<{_ID_WIDTH}}"
+    end = f"{elapsed:.0f} of {_number(seconds)} s"
+    if memory is not None:
+        end += f", {memory / (1 << 30):.1f} GiB"
+    room = max(_SHORTEST_TITLE, _LINE_WIDTH - len(begin) - len(end) - 2)
+    return f"{begin} {clean(text, room):<{room}} {end}"

@@ -68,10 +68,18 @@ class Residency:
     """Cycles models on `server`.
 
     `loaded` is what a failure has to undo, in the order of loading: a model enters it with the load attempt and leaves
-    it when it is proven absent. `records` tells each cycle's times and row.
+    it when it is proven absent. `records` tells each cycle's times and row; `tell` hears of each step that may take
+    long, with the seconds it may take.
     """
 
-    def __init__(self, server: ModelServer, rules: Rules, records: list[CycleRecord]) -> None:
+    def __init__(
+        self,
+        server: ModelServer,
+        rules: Rules,
+        records: list[CycleRecord],
+        tell: Callable[[str, float], None] = lambda _text, _seconds: None,
+    ) -> None:
+        self.tell = tell
         self.server = server
         self.rules = rules
         self.records = records
@@ -120,6 +128,8 @@ class Residency:
     def _step(self, cycle: Cycle, model: Model, record: CycleRecord, budget: Budget) -> None:
         """Do what the state asks for, and move on by what it showed."""
         state, started = cycle.state, budget.clock()
+        what, seconds = self._told[state]
+        self.tell(f"{what} {model.name}", seconds)
         action = self._actions[state]
         try:
             event = action(cycle, model, record, budget)
@@ -132,6 +142,19 @@ class Residency:
         elif state is State.LEAVING:
             record.absent_s = took
         cycle.advance(event)
+
+    @property
+    def _told(self) -> dict[State, tuple[str, float]]:
+        rules = self.rules
+        return {
+            State.UNLOADING: ("unloading", rules.unload),
+            State.LEAVING: ("waiting for the absence of", rules.removal),
+            State.SETTLING: ("letting the memory settle before the load of", rules.settle),
+            State.LOADING: ("loading", rules.load),
+            State.JUDGING: ("looking at the residency of", rules.hold),
+            State.RETIRING: ("unloading again", rules.unload),
+            State.DEPARTING: ("waiting for the absence of", rules.removal),
+        }
 
     @property
     def _actions(self) -> dict[State, Callable[[Cycle, Model, CycleRecord, Budget], Event]]:

@@ -58,8 +58,8 @@ class CallError(AnswerError):
 def version_of(user_agent: str, client: str, client_version: str) -> str | None:
     """Return the server's version inside its user agent, `None` where it holds none.
 
-    The format is `ORIGINATOR/VERSION (OS; ARCH) TERMINAL`, and after it ` (CLIENT; CLIENTVERSION)` of this client, or for
-    a quiet one of the last client that was not. Originator, terminal and client may hold slashes, versions and
+    The format is `ORIGINATOR/VERSION (OS; ARCH) TERMINAL`, and after it ` (CLIENT; CLIENTVERSION)` of this client, or
+    for a quiet one of the last client that was not. Originator, terminal and client may hold slashes, versions and
     parentheses of their own (`vscode/1.2.3`): the suffix is cut off first, then the last `/VERSION (` counts.
     """
     own = user_agent.removesuffix(f" ({client}; {client_version})")

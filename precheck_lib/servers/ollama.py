@@ -47,7 +47,7 @@ class Tag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One resident model as the inventory lists it: the three numbers as sent, of any type; `missing` are absent keys."""
+    """One resident model as the inventory lists it: three numbers as sent, of any type; `missing` are absent keys."""
 
     name: str
     size: Any = None

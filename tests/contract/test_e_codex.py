@@ -10,20 +10,30 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import websocket
 
-from precheck_lib.simulate import CodexStandIn
+from precheck_lib.simulate import CodexStandIn, Stage
 from tests.contract.harness import ORDER, Scripted, everything_seen, run_all, run_precheck, write_strict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from precheck_lib.simulate import Stage
     from precheck_lib.simulate.loopback import Connection
     from tests.contract.harness import Ended
+
+    Passed = tuple[Stage, Ended]
 
 FAILED = "precheck: codex-tcp: TCP readiness connection failed"
 ELAPSED = "precheck: codex-tcp: TCP readiness deadline elapsed"
 OTHERS = ("opencode", "ollama")
+
+
+@pytest.fixture(scope="module")
+def passed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Passed]:
+    """A run that passes, and what the servers saw of it."""
+    with Stage(tmp_path_factory.mktemp("passed")) as stage:
+        ended = run_precheck(stage)
+        assert ended.code == 0, ended
+        yield stage, ended
 
 
 @pytest.fixture
@@ -143,8 +153,8 @@ def test_a_connection_that_nothing_answers_ends_with_the_deadline(stage: Stage, 
     nobody_else_was_asked(stage)
 
 
-def test_the_connection_is_closed_in_an_orderly_way_and_nothing_is_said_on_it(stage: Stage) -> None:
-    assert run_precheck(stage).code == 0
+def test_the_connection_is_closed_in_an_orderly_way_and_nothing_is_said_on_it(passed: Passed) -> None:
+    stage, _ = passed
     first, second = stage.codex.connections
     assert (first.ended, first.upgraded) == ("fin", False)
     assert second.upgraded
@@ -168,17 +178,14 @@ def test_the_connection_is_closed_in_an_orderly_way_though_the_server_speaks_fir
 # E2: what is asked --------------------------------------------------------------------------------------------------
 
 
-def test_one_connection_without_an_origin_and_three_calls_in_order(stage: Stage) -> None:
-    ended = run_precheck(stage)
-    assert ended.code == 0, ended
+def test_one_connection_without_an_origin_and_three_calls_in_order(passed: Passed) -> None:
+    stage, ended = passed
     upgrades = [connection for connection in stage.codex.connections if connection.upgraded]
     assert len(upgrades) == 1
     (request,) = stage.codex.seen
     assert (request.method, request.path) == ("GET", "/")
-    assert "origin" not in request.headers
-    assert "authorization" not in request.headers
-    assert "sec-websocket-protocol" not in request.headers
-    assert "cookie" not in request.headers
+    for header in ("origin", "authorization", "sec-websocket-protocol", "cookie"):
+        assert header not in request.headers
     calls = stage.codex.calls
     assert [call.method for call in calls] == ["initialize", "account/read", "mcpServerStatus/list"]
     assert len({call.id for call in calls}) == 3
@@ -190,17 +197,25 @@ def test_one_connection_without_an_origin_and_three_calls_in_order(stage: Stage)
     assert [(one["method"], one["status"]) for one in handshakes] == [("GET", 101)]
 
 
-def test_the_path_of_the_url_is_asked_for(stage: Stage) -> None:
+def test_all_that_the_codex_server_sees_comes_before_any_other_server_is_asked(passed: Passed) -> None:
+    stage, _ = passed
+    assert everything_seen(stage)[:6] == [
+        "codex TCP",
+        "codex GET /",
+        "codex initialize",
+        "codex account/read",
+        "codex mcpServerStatus/list",
+        "opencode GET /global/health",
+    ]
+
+
+def test_the_path_of_the_url_and_the_name_of_the_client_are_as_configured(
+    stage: Stage, spec: Callable[..., Path]
+) -> None:
     env = {**stage.environment, "TEST_CODEX_WS_URL": f"{stage.codex.url}/ws/deep"}
-    assert run_precheck(env).code == 0
+    assert run_precheck(env, spec=spec(exchange="10s", client="my-gate")).code == 0
     assert [request.path for request in stage.codex.seen] == ["/ws/deep"]
-
-
-def test_the_next_call_is_made_only_after_the_answer_to_the_last(make_stage: Callable[..., Stage]) -> None:
-    for fault, asked in (("wrong-version", ["initialize"]), ("no-account", ["initialize", "account/read"])):
-        stage = make_stage(faults={"codex": fault})
-        run_precheck(stage)
-        assert [call.method for call in stage.codex.calls] == asked
+    assert stage.codex.calls[0].params["clientInfo"]["name"] == "my-gate"
 
 
 def test_answers_out_of_order_notifications_and_requests_of_the_server_are_normal(
@@ -208,11 +223,6 @@ def test_answers_out_of_order_notifications_and_requests_of_the_server_are_norma
 ) -> None:
     ended = run_precheck(make_stage(faults={"codex": "out-of-order"}))
     assert ended.code == 0, ended
-
-
-def test_the_name_of_the_client_is_an_option(stage: Stage, spec: Callable[..., Path]) -> None:
-    assert run_precheck(stage, spec=spec(exchange="10s", client="my-gate")).code == 0
-    assert stage.codex.calls[0].params["clientInfo"]["name"] == "my-gate"
 
 
 # E2: version and home -----------------------------------------------------------------------------------------------
@@ -231,47 +241,33 @@ def at(stage: Stage, codex: CodexStandIn) -> dict[str, str]:
     return {**stage.environment, "TEST_CODEX_WS_URL": codex.url}
 
 
-VS_CODE = "(Debian 12.0.0; x86_64) vscode/1.106.3"
-
-
-@pytest.mark.parametrize(
-    ("terminal", "originator", "before", "client"),
-    [
-        ("", "a/b", [], None),
-        ("", "evil/9.9.9 (x; y) z", [], None),
-        ("", None, [("evil/9.9.9 (x; y) z", "1.0")], None),
-        (VS_CODE, None, [], None),
-        (VS_CODE, None, [("codex_vscode", "0.5.46")], None),
-        (VS_CODE, None, [("first", "1.0"), ("evil/9.9.9 (x; y) z", "1.0")], None),
-        (VS_CODE, None, [("first", "1.0")], "my-gate"),
-    ],
-    ids=[
-        "slash",
-        "version-in-originator",
-        "first-client-named-it",
-        "terminal",
-        "terminal-and-suffix-of-another",
-        "terminal-and-odd-suffix",
-        "terminal-and-own-suffix",
-    ],
+ODD = "evil/9.9.9 (x; y) z"
+IDENTITIES: tuple[tuple[str | None, tuple[str, ...], str | None], ...] = (
+    # The originator, who has initialized before, and our name where it is not the quiet one.
+    (None, (), None),
+    (None, ("codex_vscode",), None),
+    (ODD, ("first", ODD), None),
+    (None, ("first",), "my-gate"),
 )
+
+
 def test_the_version_is_found_whatever_stands_beside_it(
-    stage: Stage,
-    spec: Callable[..., Path],
-    monkeypatch: pytest.MonkeyPatch,
-    terminal: str,
-    originator: str | None,
-    before: list[tuple[str, str]],
-    client: str | None,
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if terminal:
-        monkeypatch.setattr("precheck_lib.simulate.codex_rpc._PLATFORM", terminal)
-    with CodexStandIn(stage.codex.home, originator=originator) as codex:
-        for name, version in before:
-            introduce(codex, name, version)
-        own = {"client": client} if client else {}
-        ended = run_precheck(at(stage, codex), spec=spec(exchange="10s", **own))
-    assert ended.code == 0, ended
+    """Seen on 0.171.0: the terminal has a version of its own, and a quiet client is shown the suffix of another one."""
+    monkeypatch.setattr("precheck_lib.simulate.codex_rpc._PLATFORM", "(Debian 12.0.0; x86_64) vscode/1.106.3")
+    with contextlib.ExitStack() as stack:
+        calls = []
+        for number, (originator, before, client) in enumerate(IDENTITIES):
+            codex = stack.enter_context(CodexStandIn(stage.codex.home, originator=originator))
+            for name in before:
+                introduce(codex, name, "0.5.46")
+            own = {"codex": {"client": client}} if client else {}
+            path = write_strict(tmp_path / f"spec{number}", own, small=False)
+            calls.append(lambda codex=codex, path=path: run_precheck(at(stage, codex), spec=path))
+        ends = run_all(calls)
+    for identity, ended in zip(IDENTITIES, ends, strict=True):
+        assert ended.code == 0, (identity, ended)
 
 
 def test_a_server_off_the_pin_is_named_with_both_versions(make_stage: Callable[..., Stage]) -> None:
@@ -282,14 +278,12 @@ def test_a_server_off_the_pin_is_named_with_both_versions(make_stage: Callable[.
     assert "0.171.0" in finding["message"]
     assert "0.170.2" in finding["message"]
     assert "server" in finding["evidence"]
+    assert [call.method for call in stage.codex.calls] == ["initialize"]
     nobody_else_was_asked(stage)
 
 
-@pytest.mark.parametrize("agent", ["", "codex", "codex_cli_rs/ (x; y) z"])
-def test_a_user_agent_without_a_version_is_not_the_pin(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, agent: str
-) -> None:
-    monkeypatch.setattr(stage.codex._dialect, "_user_agent", lambda name, version: agent)
+def test_a_user_agent_without_a_version_is_not_the_pin(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage.codex._dialect, "_user_agent", lambda name, version: "codex_cli_rs/ (x; y) z")
     ended_at(run_precheck(stage), "codex", "failed", 1)
 
 
@@ -303,11 +297,10 @@ def test_the_home_is_the_same_folder_whichever_link_leads_to_it(stage: Stage, tm
             [
                 lambda: run_precheck({**stage.environment, "TEST_CODEX_HOME": str(twice)}),
                 lambda: run_precheck({**stage.environment, "TEST_CODEX_HOME": f"{stage.codex.home}/"}),
-                lambda: run_precheck({**at(stage, reports_link)}),
                 lambda: run_precheck({**at(stage, reports_link), "TEST_CODEX_HOME": str(twice)}),
             ]
         )
-    assert [ended.code for ended in ends] == [0, 0, 0, 0], ends
+    assert [ended.code for ended in ends] == [0, 0, 0], ends
 
 
 def test_another_home_is_a_failure_that_names_both(make_stage: Callable[..., Stage]) -> None:
@@ -323,7 +316,10 @@ def test_another_home_is_a_failure_that_names_both(make_stage: Callable[..., Sta
 # E2: account --------------------------------------------------------------------------------------------------------
 
 
-def test_no_account_is_fine_where_the_provider_needs_none(stage: Stage) -> None:
+def test_no_account_is_fine_where_the_provider_needs_none_and_a_missing_auth_json_is_nobodys_business(
+    stage: Stage, tmp_path: Path
+) -> None:
+    (tmp_path / "stage0" / "codex-home" / "auth.json").unlink()
     with CodexStandIn(stage.codex.home, account=None, requires_openai_auth=False) as codex:
         ended = run_precheck(at(stage, codex))
     assert ended.code == 0, ended
@@ -342,14 +338,8 @@ def test_no_account_where_one_is_needed_is_a_failure_and_mentions_auth_json(
     assert finding["code"] == "codex.account"
     assert "auth.json" in finding["evidence"]
     assert ("no auth.json" in finding["evidence"]) == (auth == "missing")
+    assert [call.method for call in stage.codex.calls] == ["initialize", "account/read"]
     nobody_else_was_asked(stage)
-
-
-def test_a_missing_auth_json_alone_is_nobodys_business(stage: Stage, tmp_path: Path) -> None:
-    (tmp_path / "stage0" / "codex-home" / "auth.json").unlink()
-    ended = run_precheck(stage)
-    assert ended.code == 0, ended
-    assert "auth.json" not in ended.out + ended.err
 
 
 # E2: MCP servers ----------------------------------------------------------------------------------------------------
@@ -392,27 +382,27 @@ def test_a_list_that_is_not_answered_in_time_is_a_failure_and_no_deadline(
     nobody_else_was_asked(stage)
 
 
-@pytest.mark.parametrize("configured", [(), ("alpha",)], ids=["none", "one"])
-def test_an_unknown_error_text_leads_to_the_plain_list(stage: Stage, configured: tuple[str, ...]) -> None:
+def test_an_unknown_error_text_leads_to_the_plain_list(stage: Stage) -> None:
     options = {"at": "mcpServerStatus/list", "message": "invalid cursor: 1000000", "times": 1}
-    with CodexStandIn(stage.codex.home, mcp_servers=configured, fault="error-answer", fault_options=options) as codex:
-        ended = run_precheck(at(stage, codex))
-        asked = [call.params for call in codex.calls if call.method == "mcpServerStatus/list"]
-    assert asked == [{"cursor": "1000000"}, {}]
-    if configured:
-        assert ended_at(ended, "codex", "failed", 1)["findings"][0]["code"] == "codex.mcp"
-    else:
-        assert ended.code == 0, ended
+    with (
+        CodexStandIn(stage.codex.home, fault="error-answer", fault_options=options) as none,
+        CodexStandIn(stage.codex.home, mcp_servers=["a"], fault="error-answer", fault_options=options) as one,
+    ):
+        clean, configured = run_all([lambda: run_precheck(at(stage, none)), lambda: run_precheck(at(stage, one))])
+        for codex in (none, one):
+            asked = [call.params for call in codex.calls if call.method == "mcpServerStatus/list"]
+            assert asked == [{"cursor": "1000000"}, {}]
+    assert clean.code == 0, clean
+    assert ended_at(configured, "codex", "failed", 1)["findings"][0]["code"] == "codex.mcp"
 
 
 # E2: an exchange that fails -----------------------------------------------------------------------------------------
 
-AT_INITIALIZE = {"at": "initialize"}
+SECRETS = "no: stand-in-openai-key, stand-in-anthropic-key"
 EXCHANGES: Mapping[str, tuple[str, dict[str, Any], str, int]] = {
     "silence": ("accept-and-silence", {}, "error", 28),
     "handshake-drip": ("handshake-drip", {"every": 0.2}, "error", 28),
     "never-answers-initialize": ("never-answers-initialize", {}, "error", 28),
-    "never-answers-account": ("never-answers-account", {}, "error", 28),
     "frame-drip": ("frame-drip", {"every": 0.2}, "error", 28),
     "ping-flood": ("ping-flood", {}, "error", 28),
     "notification-flood": ("notification-flood", {}, "error", 28),
@@ -422,21 +412,19 @@ EXCHANGES: Mapping[str, tuple[str, dict[str, Any], str, int]] = {
     "frame-huge": ("frame-huge", {}, "error", 63),
     "frame-not-json": ("frame-not-json", {}, "failed", 1),
     "closed": ("closes-mid-exchange", {}, "error", 56),
-    "closed-at-once": ("closes-mid-exchange", AT_INITIALIZE, "error", 56),
     "closed-at-the-list": ("closes-mid-exchange", {"at": "mcpServerStatus/list"}, "error", 56),
     "reset": ("closes-mid-exchange", {"reset": True}, "error", 56),
-    "error": ("error-answer", {}, "failed", 1),
-    "error-at-initialize": ("error-answer", AT_INITIALIZE, "failed", 1),
+    "error": ("error-answer", {"message": SECRETS}, "failed", 1),
     "error-at-the-list": ("error-answer", {"at": "mcpServerStatus/list"}, "failed", 1),
 }
 
 
-@pytest.mark.parametrize("names", [list(EXCHANGES)[:7], list(EXCHANGES)[7:]], ids=["deadlines", "answers"])
+@pytest.mark.parametrize("names", [list(EXCHANGES)[:6], list(EXCHANGES)[6:]], ids=["deadlines", "answers"])
 def test_an_exchange_that_fails_ends_the_run_with_its_own_word_and_code(
     make_stage: Callable[..., Stage], spec: Callable[..., Path], names: list[str]
 ) -> None:
     deadlines = names[0] == "silence"
-    path = spec(exchange="800ms" if deadlines else "10s")
+    path = spec(exchange="500ms" if deadlines else "10s")
     stages = {
         name: make_stage(faults={"codex": EXCHANGES[name][0]}, fault_options={"codex": EXCHANGES[name][1]})
         for name in names
@@ -446,38 +434,17 @@ def test_an_exchange_that_fails_ends_the_run_with_its_own_word_and_code(
         _, _, word, code = EXCHANGES[name]
         check = ended_at(ended, "codex", word, code)
         nobody_else_was_asked(stage)
-        assert "codex" in check["findings"][0]["message"].lower(), name
+        assert "Codex App Server" in check["findings"][0]["message"], name
+        # `run_precheck` looks for the secrets of the environment in everything that is shown.
+        assert ("***" in ended.err) == (name == "error"), name
         if deadlines:
-            assert 0.8 <= check["elapsed_s"] <= 1.05, name
-            assert "deadline of 0.8 s elapsed [curl: (28)]" in ended.err, name
+            assert 0.5 <= check["elapsed_s"] <= 0.75, name
+            assert "deadline of 0.5 s elapsed [curl: (28)]" in ended.err, name
 
 
-def test_one_deadline_covers_the_whole_exchange(stage: Stage, spec: Callable[..., Path]) -> None:
-    """Each answer alone is in time; all together are not."""
-    options = {"every": 0.003, "at": "initialize"}
-    with CodexStandIn(stage.codex.home, fault="frame-drip", fault_options=options) as codex:
-        passed = run_precheck(at(stage, codex), spec=spec(exchange="10s"))
-    assert passed.code == 0, passed
-    assert passed.check("codex")["elapsed_s"] >= 0.5
-    with CodexStandIn(stage.codex.home, fault="frame-drip", fault_options=options) as codex:
-        late = run_precheck(at(stage, codex), spec=spec(exchange="500ms"))
-    ended_at(late, "codex", "error", 28)
-
-
-def test_no_secret_is_shown_though_the_server_repeats_it(make_stage: Callable[..., Stage]) -> None:
-    message = "no: stand-in-openai-key, stand-in-anthropic-key"
-    stage = make_stage(faults={"codex": "error-answer"}, fault_options={"codex": {"message": message}})
-    ended = run_precheck(stage)  # which looks for the secrets of the environment everywhere
-    ended_at(ended, "codex", "failed", 1)
-    assert "***" in ended.err
-
-
-def test_the_order_of_what_the_codex_server_sees(stage: Stage) -> None:
-    run_precheck(stage)
-    assert everything_seen(stage)[:5] == [
-        "codex TCP",
-        "codex GET /",
-        "codex initialize",
-        "codex account/read",
-        "codex mcpServerStatus/list",
-    ]
+def test_one_deadline_covers_the_whole_exchange(make_stage: Callable[..., Stage], spec: Callable[..., Path]) -> None:
+    """Bytes keep coming, and the answers before are there; the sum is what counts."""
+    stage = make_stage(faults={"codex": "frame-drip"}, fault_options={"codex": {"every": 0.01, "at": "initialize"}})
+    ended = run_precheck(stage, spec=spec(exchange="400ms"))
+    check = ended_at(ended, "codex", "error", 28)
+    assert 0.4 <= check["elapsed_s"] <= 0.65

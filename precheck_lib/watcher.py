@@ -1,0 +1,26 @@
+"""What a run tells while it goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from precheck_lib.outcome import CheckResult
+
+
+class Watcher:
+    """Is told what a run does, as it does it. This one listens to nothing; a face overrides what it shows.
+
+    All calls come from the thread of the run, and none may block: `waiting` about four times a second while something
+    is waited for, `phase` when something that may take long begins (with the seconds it may take), `ended` with each
+    check.
+    """
+
+    def phase(self, check: str, text: str, seconds: float) -> None:
+        """Hear that `check` has begun something that may take up to `seconds`."""
+
+    def waiting(self) -> None:
+        """Hear that the run still waits."""
+
+    def ended(self, result: CheckResult) -> None:
+        """Hear how a check has ended."""
