@@ -312,6 +312,12 @@ CATALOGUE: dict[str, Entry] = {
         ),
         "Look into Ollama's log at this time; free the GPU's memory or use a model that fits.",
     ),
+    "ollama.load-deadline": Entry(
+        "A model was not loaded in time; the load was given up.",
+        ("a slow disk, or a network share", "the machine is busy", "the runner hangs in the driver"),
+        "See in Ollama's log how far the load came; give it more time in the spec, or restart Ollama.",
+        retryable=True,
+    ),
     # Residency -------------------------------------------------------------------------------------------------
     "residency.absent": Entry(
         "A model was loaded and is not among the resident ones.",

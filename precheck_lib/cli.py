@@ -11,10 +11,11 @@ from precheck_lib import __version__
 from precheck_lib.terminal import Terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from precheck_lib.interrupt import Interrupts
     from precheck_lib.outcome import Report
+    from precheck_lib.spec.model import Spec
     from precheck_lib.watcher import Watcher
 
 USAGE = 2
@@ -50,6 +51,15 @@ def _parser() -> argparse.ArgumentParser:
     plan = commands.add_parser("plan", help="say what a run would do, touching nothing", allow_abbrev=False)
     _spec_argument(plan)
     plan.add_argument("--budget", metavar="TIME", help="the budget to plan with")
+    demo = commands.add_parser(
+        "demo", help="run the strict spec on stand-ins: no configuration, no GPU, no network", allow_abbrev=False
+    )
+    demo.add_argument("--fault", metavar="NAME", help="show one failure (its bounds are shortened to a second)")
+    demo.add_argument("--list", action="store_true", help="list the faults there are")
+    demo.add_argument("--slow", action="store_true", help="show a long cold load")
+    _report_arguments(demo)
+    explain = commands.add_parser("explain", help="say what a finding means and what to do", allow_abbrev=False)
+    explain.add_argument("code", help="the code of a finding, such as residency.partial")
     return parser
 
 
@@ -93,9 +103,8 @@ class _Command:
         try:
             options = _parser().parse_args(self._with_default_command())
             self._find_targets(options)
-            if options.command == "plan":
-                return self._plan(options)
-            return self._run(options)
+            commands = {"plan": self._plan, "demo": self._demo, "explain": self._explain, "run": self._run}
+            return commands[options.command](options)
         except UsageError as error:
             self._find_targets_anyhow()
             return self._unusable("usage", [str(error)])
@@ -104,11 +113,10 @@ class _Command:
 
     def _with_default_command(self) -> list[str]:
         first = self.arguments[0] if self.arguments else ""
-        if first in ("run", "plan", "-h", "--help", "--version"):
+        if first in ("-h", "--help", "--version"):
             return self.arguments
-        if first.startswith("-") or not first:
-            return ["run", *self.arguments]
-        return self.arguments  # argparse says what it does not know
+        # Anything else is a command, or argparse says that it is none.
+        return ["run", *self.arguments] if first.startswith("-") or not first else self.arguments
 
     def _spec_name(self, given: str | None) -> str:
         if given is not None:
@@ -125,7 +133,6 @@ class _Command:
     # run ---------------------------------------------------------------------------------------------------------
 
     def _run(self, options: argparse.Namespace) -> int:
-        from precheck_lib import engine
         from precheck_lib.spec import SpecError, load_spec
 
         budget = self._budget(options.budget)
@@ -133,26 +140,63 @@ class _Command:
             spec = load_spec(self._spec_name(options.spec))
         except SpecError as error:
             return self._unusable("spec.invalid", [str(problem) for problem in error.problems], error.identity)
+        return self._carry_out(spec, self.env, budget, self._face())
+
+    def _carry_out(self, spec: Spec, env: Mapping[str, str], budget: float | None, face: Watcher) -> int:
+        from precheck_lib import engine
+
         preload: tuple[str, ...] = ("precheck_lib.report.deliver", "precheck_lib.report.json_report")
         if "junit" in self.targets:
             preload += ("precheck_lib.report.junit", "junit_xml")
         try:
             report = engine.run(
                 spec,
-                env=self.env,
+                env=env,
                 budget=budget,
                 interrupts=self.interrupts,
-                watcher=self._face(),
+                watcher=face,
                 preload=preload if self.targets else (),
             )
         except engine.BudgetTooSmallError as error:
-            return self._unusable("usage", [str(error)], spec.identity)
+            return self._unusable("run.budget", [str(error)], spec.identity)
         return self._finish(report, spec.success)
 
-    def _face(self) -> Watcher:
+    def _demo(self, options: argparse.Namespace) -> int:
+        from precheck_lib.demo import DEMOS, Play, list_lines
+        from precheck_lib.spec import load_spec
+
+        if options.list:
+            for line in list_lines():
+                self.terminal.out(line)
+            return 0
+        if options.fault is not None and options.fault not in DEMOS:
+            raise UsageError(f"there is no fault {options.fault!r} to show; `demo --list` names them")
+        budget = self._budget(options.budget)
+        with Play(load_spec("strict"), self.interrupts, fault=options.fault, slow=options.slow) as play:
+            broken = play.unwritable()
+            if broken is not None:
+                self.targets["json"] = broken
+            face = play.watcher(self._face(play.memory))
+            return self._carry_out(play.spec, play.environment, budget or play.budget, face)
+
+    def _explain(self, options: argparse.Namespace) -> int:
+        from precheck_lib.catalogue import CATALOGUE
+        from precheck_lib.report.explain import explain_lines
+
+        if options.code not in CATALOGUE:
+            import difflib
+
+            near = difflib.get_close_matches(options.code, CATALOGUE, n=3, cutoff=0.4)
+            hint = f"; near are {', '.join(near)}" if near else ""
+            raise UsageError(f"there is no finding {options.code!r}{hint}")
+        for line in explain_lines(options.code):
+            self.terminal.out(line)
+        return 0
+
+    def _face(self, memory: Callable[[], int | None] = lambda: None) -> Watcher:
         from precheck_lib.face import face_for
 
-        return face_for(self.terminal, self.env)
+        return face_for(self.terminal, self.env, memory)
 
     def _budget(self, text: str | None) -> float | None:
         if text is None:
@@ -188,7 +232,7 @@ class _Command:
 
         report = engine.empty_report(self.env, identity)
         findings = [make(code, text) for text in texts]
-        name = "usage" if code == "usage" else "spec"
+        name = "spec" if code == "spec.invalid" else "usage"
         report.checks = [CheckResult(id=name, title=f"the {name}", kind=name, outcome="error", findings=findings)]
         report.exit_code = USAGE
         return self._finish(report, "")
@@ -236,9 +280,10 @@ class _Command:
             failed = deliver([Document(path, self._render(form, report)) for form, path in left.items()])
             if not failed:
                 break
-            said += [one.message for one in failed]
             if report.exit_code == 0:
                 self._unwritten(report, [one.message for one in failed])
+            elif report.checks[-1].id != "reports":
+                said += [one.message for one in failed]
             lost = {one.path for one in failed}
             left = {form: path for form, path in left.items() if path not in lost}
         return said

@@ -27,9 +27,10 @@ MARK = "XDG_PRECHECK_CHILD"
 def find_marked(tokens: Collection[str], oldest: int, until: float) -> dict[str, list[int]]:
     """Return the living processes that carry one of the tokens as their mark; `oldest` is the child first started.
 
-    A look that a process which hangs holds up is given up `until` then (`time.monotonic()`), and finds nothing.
+    A look that a process which hangs holds up is given up half-way to `until` (`time.monotonic()`), and finds nothing:
+    the other half is for ending what is known without it.
     """
-    budget = Budget(until - time.monotonic())
+    budget = Budget((until - time.monotonic()) / 2)
     try:
         return call_bounded(lambda: _look(frozenset(tokens), oldest), budget=budget, phase="child")
     except (OSError, TransportError):  # OSError: no /proc, or none that may be listed

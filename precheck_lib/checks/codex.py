@@ -74,7 +74,7 @@ def _judge(options: CodexOptions, context: Context, session: CodexSession) -> No
     if options.account and not account.present and account.required is not False:
         raise not_ready(
             "codex.account",
-            f"{SUBJECT} has no account, and requiresOpenaiAuth is {short(account.required)}",
+            f"{SUBJECT} has no account, and requiresOpenaiAuth is {short(account.required).lower()}",
             evidence=_auth_file(home, context) if home is not None else "",
         )
     if options.mcp_servers:

@@ -178,7 +178,7 @@ def _wrong_json(value: str, pointers: list[str]) -> Iterator[str]:
     except ValueError as error:
         comments = re.search(r"(?m)^\s*//|/\*|,\s*[}\]]", value)
         hint = "; comments and trailing commas (JSONC) are not JSON" if comments else ""
-        yield f"it cannot be read as JSON: {error}{hint}"
+        yield f"it cannot be read: {error}{hint}"
         return
     if not isinstance(document, dict):
         yield f"it is not a JSON object but {kind_of(document)}"

@@ -60,6 +60,13 @@ def run(options: OpenCodeOptions, context: Context) -> list[Finding]:
     subject = f"{SUBJECT} {_PATHS[options.read]}"
     try:
         return _READS[options.read](options, context, server)
+    except StatusError as error:
+        ended = not_ready_for(error, subject, code=_code(error))
+        if error.status in (401, 403):
+            sent = f"credentials were sent for the user {username!r}" if password else "no credentials were sent"
+            first = make("opencode.unauthorized", ended.findings[0].message, evidence=sent)
+            ended = NotReadyError([first], word=ended.word, curl=ended.curl)
+        raise ended from error
     except TalkError as error:
         raise not_ready_for(error, subject, code=_code(error)) from error
 

@@ -106,7 +106,7 @@ class Residency:
                 first = error.findings[0]
                 raise not_ready(
                     "residency.evicted",
-                    f"{model.name} was resident and is not right any more: {first.message}",
+                    f"{model.name} was proven resident and is not any more: {first.message}",
                     evidence=first.evidence,
                 ) from None
 
@@ -175,7 +175,7 @@ class Residency:
         except TooOldError as error:
             raise not_ready("ollama.too-old", f"{subject}: {error}") from error
         except TalkError as error:
-            raise failure(error, subject, budget, code="ollama.unload") from error
+            raise failure(error, subject, budget, code="ollama.unload", deadline_code="ollama.unload") from error
         return Event.ACCEPTED
 
     def _leave(self, cycle: Cycle, model: Model, record: CycleRecord, budget: Budget) -> Event:
@@ -213,7 +213,7 @@ class Residency:
             entry.answered = True
             raise failure(error, subject, budget, code="ollama.load") from error
         except TalkError as error:
-            raise failure(error, subject, budget) from error
+            raise failure(error, subject, budget, deadline_code="ollama.load-deadline") from error
         entry.answered = True
         return Event.ACCEPTED
 
@@ -294,13 +294,19 @@ def inventory_code(error: TalkError) -> str | None:
     return "ollama.inventory" if isinstance(error, AnswerError) and not isinstance(error, StatusError) else None
 
 
-def failure(error: TalkError, subject: str, budget: Budget, *, code: str | None = None) -> NotReadyError:
-    """Turn a failed talk into the end of the check; where the run's own time is over, that is what is said."""
-    if isinstance(error, DeadlineError) and budget.left() <= 0:
-        return not_ready(
-            "run.budget", f"the run's budget ended during {subject}: {error}", word="error", curl=error.curl
-        )
-    return not_ready_for(error, subject, code=None if isinstance(error, DeadlineError) else code)
+def failure(
+    error: TalkError, subject: str, budget: Budget, *, code: str | None = None, deadline_code: str | None = None
+) -> NotReadyError:
+    """Turn a failed talk into the end of the check; where the run's own time is over, that is what is said.
+
+    `code` and `deadline_code` name the failure better than its transport does, where there is a better name.
+    """
+    if not isinstance(error, DeadlineError):
+        return not_ready_for(error, subject, code=code)
+    if budget.left() <= 0:
+        text = f"the run's budget ended during {subject}: {error}"
+        return not_ready("run.budget", text, word="error", curl=error.curl)
+    return not_ready_for(error, subject, code=deadline_code)
 
 
 def _why_it_stays(rows: Sequence[Row]) -> str:

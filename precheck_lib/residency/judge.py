@@ -46,6 +46,7 @@ def judge(rows: Sequence[Row], model: str, *, context_length: int | None, digest
             f"{model} is not fully on the GPU: {row.size_vram} of {row.size} bytes, "
             f"{row.size - row.size_vram} bytes are on the CPU",
             evidence=_partial_cause(row, context_length),
+            remedy=None if row.size_vram else "See whether the driver answers (nvidia-smi), then restart Ollama.",
         )
     if context_length is not None and row.context_length < context_length:
         raise not_ready(

@@ -7,7 +7,6 @@ import gc
 import subprocess
 import time
 import tracemalloc
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +18,9 @@ from tests.bounded.hostile import Hostile, Peer, over_tls
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.bounded.hostile import Ended
 
 OVERRUN_SECONDS = 0.25
 """How far beyond its budget anything may end."""
@@ -63,6 +65,18 @@ def ends_within(record_property: Callable[[str, object], None]) -> Callable[...,
         record_property("overrun_ms", round((took - seconds) * 1000, 1))
         assert took <= seconds + overrun, f"took {took:.3f} s of {seconds} s"
         assert peak <= MEMORY_BYTES, f"took {peak >> 20} MiB"
+
+    return hold
+
+
+@pytest.fixture
+def all_end_within(record_property: Callable[[str, object], None]) -> Callable[..., None]:
+    """Hold several calls to `seconds` and a quarter."""
+
+    def hold(seconds: float, ended: dict[str, Ended]) -> None:
+        took = {name: end.seconds for name, end in ended.items()}
+        record_property("overrun_ms", round((max(took.values()) - seconds) * 1000, 1))
+        assert not {name: took for name, took in took.items() if took > seconds + OVERRUN_SECONDS}
 
     return hold
 

@@ -1,4 +1,4 @@
-"""A server that does to its clients what servers should not: each connection is handed to a script in its own thread."""
+"""A server that does to its clients what servers should not: each connection is handed to a script in a thread."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import base64
 import contextlib
 import hashlib
 import socket
-import ssl
 import struct
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from precheck_lib.errors import DeadlineError, TalkError
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterator
 
 PATIENCE_SECONDS = 10.0
@@ -119,9 +121,6 @@ def frame(payload: bytes, opcode: int = 1, *, final: bool = True, mask: bool = F
     extended = b"" if short < 126 else struct.pack("!H" if short == 126 else "!Q", length)
     head = bytes([first, (0x80 if mask else 0) | short]) + extended
     return head + (b"\0\0\0\0" if mask else b"") + payload
-
-
-Script = "Callable[[Peer], None]"
 
 
 class Hostile:
@@ -234,3 +233,54 @@ def closed_port(host: str = "127.0.0.1") -> int:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as sock:
         sock.bind((host, 0))
         return int(sock.getsockname()[1])
+
+
+class Bad(NamedTuple):
+    """What a server does, and how the client has to end: its error, the phase in it, and curl's exit code."""
+
+    name: str
+    script: Callable[[Peer], object]
+    end: tuple[type[TalkError], str, int]
+    said: str = ""
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether it is the time that ends it."""
+        return self.end[0] is DeadlineError
+
+    @property
+    def is_flood(self) -> bool:
+        return self.name.endswith("flood") or "endless" in self.name
+
+
+def told(error: Exception) -> tuple[type[Exception], str, int]:
+    """Return what a row of a table says of an error."""
+    return type(error), getattr(error, "phase", ""), getattr(error, "curl", 0)
+
+
+class Ended(NamedTuple):
+    """How one of several calls ended, and after how many seconds."""
+
+    error: Exception | None
+    seconds: float
+
+
+def at_the_same_time(calls: dict[str, Callable[[], object]]) -> dict[str, Ended]:
+    """Make the calls in a thread each; returns how they ended."""
+    ended: dict[str, Ended] = {}
+
+    def make(name: str, call: Callable[[], object]) -> None:
+        started = time.monotonic()
+        error = None
+        try:
+            call()
+        except Exception as caught:  # noqa: BLE001 - the test says what it should have been
+            error = caught
+        ended[name] = Ended(error, time.monotonic() - started)
+
+    threads = [threading.Thread(target=make, args=item) for item in calls.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+    return ended

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import socket
-import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -31,14 +30,14 @@ from precheck_lib.errors import (
     TransportError,
     TruncatedError,
 )
-from tests.bounded.hostile import black_hole, closed_port
+from tests.bounded.hostile import Bad, at_the_same_time, black_hole, closed_port, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.bounded.hostile import Peer
 
-LIMIT = 0.4
+LIMIT = 0.3
 """Seconds that the request may take where the server would go on for ever."""
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -47,17 +46,6 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 def ask(url: str, *, method: str = "GET", budget: Budget | None = None, **options: Any) -> http.Answer:
     options.setdefault("total_seconds", LIMIT)
     return http.send(method, url, budget=budget or Budget(30), journal=Journal(), **options)
-
-
-class Bad(NamedTuple):
-    """What the server does after the request, and how `send` has to end."""
-
-    name: str
-    script: Callable[[Peer], object]
-    error: type[Exception]
-    phase: str
-    curl: int
-    flood: bool = False
 
 
 def plainly(*parts: bytes) -> Callable[[Peer], None]:
@@ -112,103 +100,103 @@ CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 OPEN = OK + b"\r\n"
 GZIPPED = gzip.compress(b"0" * 1000)
 
+SLOW_HEAD = (DeadlineError, "head", 28)
+SLOW_BODY = (DeadlineError, "body", 28)
+LARGE_HEAD = (TooLargeError, "head", 63)
+LARGE_BODY = (TooLargeError, "body", 63)
+GARBLED_HEAD = (GarbledError, "head", 1)
+BROKEN_BODY = (ReceiveError, "body", 56)
+EMPTY_HEAD = (EmptyReplyError, "head", 52)
+BROKEN_HEAD = (ReceiveError, "head", 56)
+CUT_BODY = (TruncatedError, "body", 18)
+
 BAD = [
     # Too slow: each byte restarts the timeout of a plain client.
-    Bad("silence", held(), DeadlineError, "head", 28),
-    Bad("drips-the-status-line", dripped(then=b"HTTP/1.1 200 OK "), DeadlineError, "head", 28),
-    Bad("drips-a-header", dripped(OK, then=b"X: y\r\n"), DeadlineError, "head", 28),
-    Bad("drips-the-body", dripped(OK + b"Content-Length: 9000\r\n\r\n", then=b"x"), DeadlineError, "body", 28),
-    Bad("drips-a-body-without-length", dripped(OPEN, then=b"x"), DeadlineError, "body", 28),
-    Bad("drips-chunks-of-one-byte", repeated(CHUNKED, then=b"1\r\nx\r\n"), DeadlineError, "body", 28),
-    Bad("drips-a-chunk-size", dripped(CHUNKED, then=b"0"), DeadlineError, "body", 28),
-    Bad("drips-trailers", repeated(CHUNKED + b"0\r\n", then=b"X: y\r\n"), DeadlineError, "body", 28),
-    Bad("says-continue-again-and-again", repeated(then=b"HTTP/1.1 100 Continue\r\n\r\n"), DeadlineError, "head", 28),
-    Bad("says-early-hints-again-and-again", repeated(then=b"HTTP/1.1 103 Hm\r\n\r\n"), DeadlineError, "head", 28),
-    Bad("whole-json-but-left-open", held(OPEN, b"{}"), DeadlineError, "body", 28),
-    Bad("a-chunk-of-2^60", held(CHUNKED, b"1000000000000000\r\n{}"), DeadlineError, "body", 28),
+    Bad("silence", held(), SLOW_HEAD),
+    Bad("drips-the-status-line", dripped(then=b"HTTP/1.1 200 OK "), SLOW_HEAD),
+    Bad("drips-a-header", dripped(OK, then=b"X: y\r\n"), SLOW_HEAD),
+    Bad("drips-the-body", dripped(OK + b"Content-Length: 9000\r\n\r\n", then=b"x"), SLOW_BODY),
+    Bad("drips-a-body-without-length", dripped(OPEN, then=b"x"), SLOW_BODY),
+    Bad("drips-chunks-of-one-byte", repeated(CHUNKED, then=b"1\r\nx\r\n"), SLOW_BODY),
+    Bad("drips-a-chunk-size", dripped(CHUNKED, then=b"0"), SLOW_BODY),
+    Bad("drips-trailers", repeated(CHUNKED + b"0\r\n", then=b"X: y\r\n"), SLOW_BODY),
+    Bad("says-continue-again-and-again", repeated(then=b"HTTP/1.1 100 Continue\r\n\r\n"), SLOW_HEAD),
+    Bad("says-early-hints-again-and-again", repeated(then=b"HTTP/1.1 103 Hm\r\n\r\n"), SLOW_HEAD),
+    Bad("whole-json-but-left-open", held(OPEN, b"{}"), SLOW_BODY),
+    Bad("a-chunk-of-2^60", held(CHUNKED, b"1000000000000000\r\n{}"), SLOW_BODY),
     # Too much: it has to end by the bytes, long before the time.
-    Bad("continue-flood", flooded(then=b"HTTP/1.1 100 Continue\r\n\r\n"), TooLargeError, "head", 63, flood=True),
-    Bad("early-hints-flood", flooded(then=b"HTTP/1.1 103 Hm\r\nA: b\r\n\r\n"), TooLargeError, "head", 63, flood=True),
-    Bad("endless-body", flooded(OPEN, then=b"x"), TooLargeError, "body", 63, flood=True),
+    Bad("continue-flood", flooded(then=b"HTTP/1.1 100 Continue\r\n\r\n"), LARGE_HEAD),
+    Bad("early-hints-flood", flooded(then=b"HTTP/1.1 103 Hm\r\nA: b\r\n\r\n"), LARGE_HEAD),
+    Bad("endless-body", flooded(OPEN, then=b"x"), LARGE_BODY),
     Bad(
-        "a-length-of-10^12",
+        "a-length-of-10^12-and-its-endless-body",
         flooded(OK, b"Content-Length: %d\r\n\r\n" % 10**12, then=b"x"),
-        TooLargeError,
-        "body",
-        63,
+        LARGE_BODY,
         True,
     ),
-    Bad("a-length-just-too-long", held(OK, b"Content-Length: 2097153\r\n\r\n"), TooLargeError, "body", 63),
-    Bad("endless-chunks", flooded(CHUNKED, then=b"4\r\nabcd\r\n"), TooLargeError, "body", 63, flood=True),
-    Bad("one-endless-chunk", flooded(CHUNKED, b"fffffffffff\r\n", then=b"x"), TooLargeError, "body", 63, flood=True),
-    Bad("endless-trailers", flooded(CHUNKED, b"0\r\n", then=b"X: y\r\n"), TooLargeError, "body", 63, flood=True),
+    Bad("a-length-just-too-long", held(OK, b"Content-Length: 2097153\r\n\r\n"), LARGE_BODY),
+    Bad("endless-chunks", flooded(CHUNKED, then=b"4\r\nabcd\r\n"), LARGE_BODY),
+    Bad("one-endless-chunk", flooded(CHUNKED, b"fffffffffff\r\n", then=b"x"), LARGE_BODY),
+    Bad("endless-trailers", flooded(CHUNKED, b"0\r\n", then=b"X: y\r\n"), LARGE_BODY),
     Bad(
-        "99-headers-of-65000-bytes",
+        "99-almost-endless-headers",
         held(OK, *(b"X-%d: %s\r\n" % (number, b"x" * 65000) for number in range(97)), b"\r\n{}"),
-        TooLargeError,
-        "head",
-        63,
-        flood=True,
+        LARGE_HEAD,
     ),
-    Bad("100000-headers", flooded(OK, then=b"X: y\r\n"), GarbledError, "head", 1, flood=True),
-    Bad("one-endless-header", flooded(OK, b"X: ", then=b"y"), GarbledError, "head", 1, flood=True),
-    Bad("an-endless-status-line", flooded(b"HTTP/1.1 200 ", then=b"O"), GarbledError, "head", 1, flood=True),
-    Bad("an-endless-chunk-size-line", flooded(CHUNKED, b"5;", then=b"x"), ReceiveError, "body", 56, flood=True),
-    Bad(
-        "a-redirect-with-an-endless-body",
-        flooded(b"HTTP/1.1 302 F\r\nLocation: /\r\n\r\n", then=b"x"),
-        TooLargeError,
-        "body",
-        63,
-        flood=True,
-    ),
+    Bad("endless-headers", flooded(OK, then=b"X: y\r\n"), GARBLED_HEAD),
+    Bad("one-endless-header", flooded(OK, b"X: ", then=b"y"), GARBLED_HEAD),
+    Bad("an-endless-status-line", flooded(b"HTTP/1.1 200 ", then=b"O"), GARBLED_HEAD),
+    Bad("an-endless-chunk-size-line", flooded(CHUNKED, b"5;", then=b"x"), BROKEN_BODY),
+    Bad("a-redirect-with-an-endless-body", flooded(b"HTTP/1.1 302 F\r\nLocation: /\r\n\r\n", then=b"x"), LARGE_BODY),
     # Broken off.
-    Bad("fin-instead-of-an-answer", plainly(), EmptyReplyError, "head", 52),
-    Bad("rst-instead-of-an-answer", reset(), ReceiveError, "head", 56),
-    Bad("fin-within-the-status-line", plainly(b"HTTP/1.1 20"), ReceiveError, "head", 56),
-    Bad("fin-within-the-head", plainly(OK, b"Content-Length: 2\r\n"), ReceiveError, "head", 56),
-    Bad("fin-after-an-interim-answer", plainly(b"HTTP/1.1 103 Hm\r\n\r\n"), ReceiveError, "head", 56),
-    Bad("fin-within-the-body", plainly(OK, b"Content-Length: 100\r\n\r\n0123456789"), TruncatedError, "body", 18),
-    Bad("fin-instead-of-the-body", plainly(OK, b"Content-Length: 100\r\n\r\n"), TruncatedError, "body", 18),
-    Bad("fin-within-a-chunk", plainly(CHUNKED, b"a\r\n{}"), TruncatedError, "body", 18),
-    Bad("fin-between-chunks", plainly(CHUNKED, b"2\r\n{}\r\n"), TruncatedError, "body", 18),
-    Bad("rst-within-the-body", reset(OK, b"Content-Length: 100\r\n\r\n0123456789"), ReceiveError, "body", 56),
-    Bad("rst-within-a-body-without-length", reset(OPEN, b"0123456789"), ReceiveError, "body", 56),
+    Bad("fin-instead-of-an-answer", plainly(), EMPTY_HEAD),
+    Bad("rst-instead-of-an-answer", reset(), BROKEN_HEAD),
+    Bad("fin-within-the-status-line", plainly(b"HTTP/1.1 20"), BROKEN_HEAD),
+    Bad("fin-within-the-head", plainly(OK, b"Content-Length: 2\r\n"), BROKEN_HEAD),
+    Bad("fin-after-an-interim-answer", plainly(b"HTTP/1.1 103 Hm\r\n\r\n"), BROKEN_HEAD),
+    Bad("fin-within-the-body", plainly(OK, b"Content-Length: 100\r\n\r\n0123456789"), CUT_BODY),
+    Bad("fin-instead-of-the-body", plainly(OK, b"Content-Length: 100\r\n\r\n"), CUT_BODY),
+    Bad("fin-within-a-chunk", plainly(CHUNKED, b"a\r\n{}"), CUT_BODY),
+    Bad("fin-between-chunks", plainly(CHUNKED, b"2\r\n{}\r\n"), CUT_BODY),
+    Bad("rst-within-the-body", reset(OK, b"Content-Length: 100\r\n\r\n0123456789"), BROKEN_BODY),
+    Bad("rst-within-a-body-without-length", reset(OPEN, b"0123456789"), BROKEN_BODY),
     # Lies and noise.
-    Bad("not-http", plainly(b"SSH-2.0-OpenSSH_9.2\r\n"), GarbledError, "head", 1),
-    Bad("a-tls-alert", plainly(b"\x15\x03\x01\x00\x02\x02\x46\r\n"), GarbledError, "head", 1),
-    Bad("http-2", plainly(b"HTTP/2.0 200 OK\r\n\r\n{}"), GarbledError, "head", 1),
-    Bad("a-status-of-two-digits", plainly(b"HTTP/1.1 99 Hm\r\n\r\n{}"), GarbledError, "head", 1),
-    Bad("a-chunk-size-that-is-none", held(CHUNKED, b"zz\r\n{}"), ReceiveError, "body", 56),
-    Bad("a-negative-chunk-size", held(CHUNKED, b"-5\r\n{}"), ReceiveError, "body", 56),
-    Bad("a-line-that-is-no-header", held(OK, b"no header\r\nContent-Length: 2\r\n\r\n{}"), GarbledError, "head", 1),
-    Bad("a-length-that-is-none", held(OK, b"Content-Length: two\r\n\r\n{}"), GarbledError, "head", 1),
-    Bad("a-negative-length", held(OK, b"Content-Length: -2\r\n\r\n{}"), GarbledError, "head", 1),
-    Bad("a-length-with-an-underscore", held(OK, b"Content-Length: 0_2\r\n\r\n{}"), GarbledError, "head", 1),
-    Bad("a-length-of-5000-digits", held(OK, b"Content-Length: %s\r\n\r\n{}" % (b"1" * 5000)), GarbledError, "head", 1),
-    Bad("two-lengths", held(OK, b"Content-Length: 2\r\nContent-Length: 1\r\n\r\n{}"), GarbledError, "head", 1),
+    Bad("not-http", plainly(b"SSH-2.0-OpenSSH_9.2\r\n"), GARBLED_HEAD),
+    Bad("a-tls-alert", plainly(b"\x15\x03\x01\x00\x02\x02\x46\r\n"), GARBLED_HEAD),
+    Bad("http-2", plainly(b"HTTP/2.0 200 OK\r\n\r\n{}"), GARBLED_HEAD),
+    Bad("a-status-of-two-digits", plainly(b"HTTP/1.1 99 Hm\r\n\r\n{}"), GARBLED_HEAD),
+    Bad("a-chunk-size-that-is-none", held(CHUNKED, b"zz\r\n{}"), BROKEN_BODY),
+    Bad("a-negative-chunk-size", held(CHUNKED, b"-5\r\n{}"), BROKEN_BODY),
+    Bad("a-line-that-is-no-header", held(OK, b"no header\r\nContent-Length: 2\r\n\r\n{}"), GARBLED_HEAD),
+    Bad("a-length-that-is-none", held(OK, b"Content-Length: two\r\n\r\n{}"), GARBLED_HEAD),
+    Bad("a-negative-length", held(OK, b"Content-Length: -2\r\n\r\n{}"), GARBLED_HEAD),
+    Bad("a-length-with-an-underscore", held(OK, b"Content-Length: 0_2\r\n\r\n{}"), GARBLED_HEAD),
+    Bad("a-length-of-5000-digits", held(OK, b"Content-Length: %s\r\n\r\n{}" % (b"1" * 5000)), GARBLED_HEAD),
+    Bad("two-lengths", held(OK, b"Content-Length: 2\r\nContent-Length: 1\r\n\r\n{}"), GARBLED_HEAD),
     Bad(
         "gzip-within-chunks",
         held(OK, b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"),
-        GarbledError,
-        "head",
-        1,
+        GARBLED_HEAD,
     ),
 ]
 
 
-@pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
-def test_a_bad_server_ends_the_request_in_time_with_the_right_error(bad, serve, ends_within):
+@pytest.mark.parametrize("bad", [bad for bad in BAD if not bad.is_slow], ids=lambda bad: bad.name)
+def test_a_bad_server_ends_the_request_long_before_its_time_with_the_right_error(bad, serve, ends_within):
     server = serve(lambda peer: (peer.request(), bad.script(peer)))
-    with ends_within(LIMIT, flood=bad.flood), pytest.raises(TransportError) as caught:
-        if bad.error is DeadlineError:
-            ask(server.url())
-        else:
-            ask(server.url(), total_seconds=30, max_body=(256 << 10) if bad.flood else http.MAX_BODY)
-    assert (type(caught.value), caught.value.phase, caught.value.curl) == (bad.error, bad.phase, bad.curl)
+    with ends_within(LIMIT, flood=bad.is_flood), pytest.raises(TransportError) as caught:
+        ask(server.url(), total_seconds=30, max_body=(256 << 10) if bad.is_flood else http.MAX_BODY)
+    assert told(caught.value) == bad.end
     assert server.connections == 1, "nothing is asked twice"
-    if bad.error is DeadlineError:
-        assert str(caught.value) == "deadline of 0.4 s elapsed"
+
+
+def test_every_server_that_is_too_slow_is_cut_off_at_the_total(serve, all_end_within):
+    rows = {bad.name: bad for bad in BAD if bad.is_slow}
+    servers = {name: serve(lambda peer, bad=bad: (peer.request(), bad.script(peer))) for name, bad in rows.items()}
+    ended = at_the_same_time({name: lambda server=server: ask(server.url()) for name, server in servers.items()})
+    assert {name: told(end.error) for name, end in ended.items()} == {name: bad.end for name, bad in rows.items()}
+    assert {str(end.error) for end in ended.values()} == {f"deadline of {LIMIT} s elapsed"}
+    all_end_within(LIMIT, ended)
 
 
 class Good(NamedTuple):
@@ -227,7 +215,10 @@ GOOD = [
     Good("the-same-length-twice", held(OK, b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}")),
     Good("the-same-length-twice-in-one-line", held(OK, b"Content-Length: 2, 2\r\n\r\n{}")),
     Good("chunks", held(CHUNKED, b"1\r\n{\r\n1;x=y\r\n}\r\n0\r\nX: y\r\n\r\n")),
-    Good("chunks-win-over-a-length", held(OK, b"Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n")),
+    Good(
+        "chunks-win-over-a-length",
+        held(OK, b"Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"),
+    ),
     Good("the-coding-identity", plainly(OK, b"Transfer-Encoding: identity\r\n\r\n{}")),
     Good("http-1.0-without-length", plainly(b"HTTP/1.0 200 OK\r\n\r\n{}")),
     Good("http-1.1-without-length", plainly(b"HTTP/1.1 200 OK\r\n\r\n{}")),
@@ -236,17 +227,30 @@ GOOD = [
     Good("a-folded-header", held(OK, b"X: a\r\n b\r\nContent-Length:\r\n 2\r\n\r\n{}")),
     Good("103-first", held(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", OK, b"Content-Length: 2\r\n\r\n{}")),
     Good("102-first", held(b"HTTP/1.1 102 Processing\r\n\r\n", OK, b"Content-Length: 2\r\n\r\n{}")),
-    Good("100-102-103-first", held(b"".join(b"HTTP/1.1 %d X\r\n\r\n" % n for n in (100, 102, 103)), OK, b"Content-Length: 2\r\n\r\n{}")),
-    Good("a-redirect-is-an-answer", held(b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 2\r\n\r\n{}"), status=302),
+    Good(
+        "100-102-103-first",
+        held(b"".join(b"HTTP/1.1 %d X\r\n\r\n" % n for n in (100, 102, 103)), OK, b"Content-Length: 2\r\n\r\n{}"),
+    ),
+    Good(
+        "a-redirect-is-an-answer", held(b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 2\r\n\r\n{}"), status=302
+    ),
     Good("an-upgrade-is-an-answer", held(b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n"), b"", 101),
     Good("204-has-no-body", held(b"HTTP/1.1 204 No\r\nContent-Length: 9\r\n\r\n"), b"", 204),
     Good("304-has-no-body", held(b"HTTP/1.1 304 Not\r\nContent-Length: 99999999\r\n\r\n"), b"", 304),
     Good("head-has-no-body", held(OK, b"Content-Length: 99999999\r\n\r\n"), b"", 200, "HEAD"),
     Good("head-has-no-chunks", held(CHUNKED), b"", 200, "HEAD"),
     Good("as-large-as-allowed", held(OK, b"Content-Length: 2097152\r\n\r\n", b"x" * 2097152), b"x" * 2097152),
-    Good("retry-after-is-not-obeyed", held(b"HTTP/1.1 503 Busy\r\nRetry-After: 3600\r\nContent-Length: 2\r\n\r\n{}"), status=503),
-    Good("401-is-not-asked-again", held(b"HTTP/1.1 401 No\r\nWWW-Authenticate: Basic\r\nContent-Length: 2\r\n\r\n{}"), status=401),
-]  # fmt: skip
+    Good(
+        "retry-after-is-not-obeyed",
+        held(b"HTTP/1.1 503 Busy\r\nRetry-After: 3600\r\nContent-Length: 2\r\n\r\n{}"),
+        status=503,
+    ),
+    Good(
+        "401-is-not-asked-again",
+        held(b"HTTP/1.1 401 No\r\nWWW-Authenticate: Basic\r\nContent-Length: 2\r\n\r\n{}"),
+        status=401,
+    ),
+]
 
 
 @pytest.mark.parametrize("good", GOOD, ids=lambda good: good.name)
@@ -263,7 +267,7 @@ def test_an_encoding_that_was_not_asked_for_is_refused_before_it_is_undone(encod
     server = serve(
         lambda peer: (peer.request(), flooded(OK, f"Content-Encoding: {encoding}\r\n\r\n".encode(), then=GZIPPED)(peer))
     )
-    with ends_within(0.1, flood=True), pytest.raises(AnswerError, match="which was not asked for") as caught:
+    with ends_within(0.1), pytest.raises(AnswerError, match="which was not asked for") as caught:
         ask(server.url())
     assert (caught.value.word, caught.value.curl) == ("failed", 1)
 
@@ -281,7 +285,7 @@ def test_an_encoding_that_was_not_asked_for_is_refused_before_it_is_undone(encod
 )
 def test_a_status_of_400_or_more_counts_although_its_body(script, serve, ends_within):
     server = serve(lambda peer: (peer.request(), script(peer)))
-    with ends_within(LIMIT, flood=True):
+    with ends_within(LIMIT):
         answer = ask(server.url())
     assert (answer.status, answer.complete) == (500, False)
 
@@ -495,23 +499,11 @@ def test_a_thousand_open_descriptors_do_not_matter(serve):
                 os.close(descriptor)
 
 
-def test_forty_at_the_same_time_keep_their_own_bounds(serve, ends_within):
+def test_forty_at_the_same_time_keep_their_own_bounds(serve, all_end_within):
     server = serve(lambda peer: (peer.request(), peer.drip_for_ever(b"HTTP/1.1 100 Continue\r\n\r\n")))
-    errors: list[Exception] = []
-
-    def one() -> None:
-        try:
-            ask(server.url())
-        except DeadlineError as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=one) for _ in range(40)]
-    with ends_within(LIMIT):
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(5)
-    assert len(errors) == 40
+    ended = at_the_same_time({str(number): lambda: ask(server.url()) for number in range(40)})
+    assert {told(end.error) for end in ended.values()} == {(DeadlineError, "head", 28)}
+    all_end_within(LIMIT, ended)
 
 
 def test_cookies_that_take_a_parser_minutes_are_not_looked_at(serve, ends_within):

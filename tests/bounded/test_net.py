@@ -22,7 +22,7 @@ from tests.bounded.hostile import black_hole, closed_port
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-LIMIT = 0.4
+LIMIT = 0.3
 
 
 @pytest.fixture
@@ -93,8 +93,12 @@ def test_a_name_has_its_addresses_in_order_and_once(monkeypatch):
 
 @pytest.mark.parametrize(
     "error",
-    [socket.gaierror(socket.EAI_NONAME, "Name or service not known"), UnicodeError("label too long"), ValueError("embedded null byte")],
-)  # fmt: skip
+    [
+        socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
+        UnicodeError("label too long"),
+        ValueError("embedded null byte"),
+    ],
+)
 def test_a_name_that_is_not_known_is_an_error_of_resolving(error, monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", failing(error))
     with pytest.raises(ResolveError, match=r"^the name 'server\.test' could not be resolved: ") as caught:
@@ -215,7 +219,7 @@ def test_five_addresses_that_drop_everything_share_the_budget(monkeypatch, ends_
     assert (caught.value.phase, caught.value.seconds, str(caught.value)) == (
         "connect",
         LIMIT,
-        "deadline of 0.4 s elapsed",
+        "deadline of 0.3 s elapsed",
     )
 
 

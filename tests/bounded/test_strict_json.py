@@ -45,7 +45,7 @@ REFUSED = {
     "the-halves-in-the-wrong-order": (b'"\\udc00\\ud800"', "a string holds half of a surrogate pair"),
     "text-with-undecodable-bytes": ('{"a": "\udcff"}', "it is not UTF-8"),
     "text-with-a-bom": ("\ufeff{}", "it is not JSON: "),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -91,7 +91,15 @@ def test_an_answer_has_to_be_an_object():
 
 @pytest.mark.parametrize(
     ("value", "kind"),
-    [(None, "null"), (True, "a boolean"), (1, "a number"), (1.5, "a number"), ("x", "a string"), ([], "a list"), ({}, "an object")],
-)  # fmt: skip
+    [
+        (None, "null"),
+        (True, "a boolean"),
+        (1, "a number"),
+        (1.5, "a number"),
+        ("x", "a string"),
+        ([], "a list"),
+        ({}, "an object"),
+    ],
+)
 def test_a_kind_is_named_without_its_value(value, kind):
     assert kind_of(value) == kind

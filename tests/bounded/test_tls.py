@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,14 +25,14 @@ from precheck_lib.errors import (
     TruncatedError,
 )
 from tests.bounded.conftest import make_server_context
-from tests.bounded.hostile import frame, over_tls
+from tests.bounded.hostile import Bad, at_the_same_time, frame, over_tls, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.bounded.hostile import Hostile, Peer
 
-LIMIT = 0.4
+LIMIT = 0.3
 
 
 def ask(server: Hostile, *, budget: Budget | None = None, host: str = "", **options: Any) -> http.Answer:
@@ -52,40 +52,83 @@ def end(peer: Peer) -> None:
     peer.sock.unwrap().close()
 
 
-class Bad(NamedTuple):
-    name: str
-    script: Callable[[Peer], object]
-    error: type[TransportError]
-    phase: str
-    curl: int
-    said: str = ""
-
-
 RECORD = b"\x16\x03\x03"
 
+SLOW_TLS = (DeadlineError, "tls", 28)
+FAILED_TLS = (TlsError, "tls", 35)
+SLOW_HEAD = (DeadlineError, "head", 28)
+SLOW_BODY = (DeadlineError, "body", 28)
+LARGE_BODY = (TooLargeError, "body", 63)
+EMPTY_HEAD = (EmptyReplyError, "head", 52)
+BROKEN_HEAD = (ReceiveError, "head", 56)
+CUT_BODY = (TruncatedError, "body", 18)
+
 HANDSHAKES = [
-    Bad("stalls", lambda peer: peer.hold(), DeadlineError, "tls", 28),
-    Bad("drips", lambda peer: (peer.sock.recv(4096), peer.drip(RECORD + b"\x40\x00" + b"\x02\x00\x3f\xf0" + b"x" * 99)), DeadlineError, "tls", 28),
-    Bad("drips-tiny-records", lambda peer: (peer.sock.recv(4096), [(peer.send(RECORD, b"\x00\x01", byte), peer.pause(0.03)) for byte in [b"\x02", b"\0", b"\x3f", b"\xf0"] + [b"x"] * 99]), DeadlineError, "tls", 28),
-    Bad("speaks-plain-http", lambda peer: (peer.sock.recv(4096), peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")), TlsError, "tls", 35, "the TLS handshake failed: wrong version number"),
-    Bad("fin", lambda peer: peer.sock.recv(4096), TlsError, "tls", 35, "the TLS handshake failed: unexpected eof while reading"),
-    Bad("rst", lambda peer: (peer.sock.recv(4096), peer.reset()), TlsError, "tls", 35, "the TLS handshake failed: Connection reset by peer"),
-    Bad("refuses", lambda peer: (peer.sock.recv(4096), peer.send(b"\x15\x03\x03\x00\x02\x02\x28")), TlsError, "tls", 35, "alert handshake failure"),
-]  # fmt: skip
+    Bad("stalls", lambda peer: peer.hold(), SLOW_TLS),
+    Bad(
+        "drips",
+        lambda peer: (peer.sock.recv(4096), peer.drip(RECORD + b"\x40\x00" + b"\x02\x00\x3f\xf0" + b"x" * 99)),
+        SLOW_TLS,
+    ),
+    Bad(
+        "drips-tiny-records",
+        lambda peer: (
+            peer.sock.recv(4096),
+            [
+                (peer.send(RECORD, b"\x00\x01", byte), peer.pause(0.03))
+                for byte in [b"\x02", b"\0", b"\x3f", b"\xf0"] + [b"x"] * 99
+            ],
+        ),
+        SLOW_TLS,
+    ),
+    Bad(
+        "speaks-plain-http",
+        lambda peer: (peer.sock.recv(4096), peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")),
+        FAILED_TLS,
+        "the TLS handshake failed: wrong version number",
+    ),
+    Bad("fin", lambda peer: peer.sock.recv(4096), FAILED_TLS, "the TLS handshake failed: unexpected eof while reading"),
+    Bad(
+        "rst",
+        lambda peer: (peer.sock.recv(4096), peer.reset()),
+        FAILED_TLS,
+        "the TLS handshake failed: Connection reset by peer",
+    ),
+    Bad(
+        "refuses",
+        lambda peer: (peer.sock.recv(4096), peer.send(b"\x15\x03\x03\x00\x02\x02\x28")),
+        FAILED_TLS,
+        "alert handshake failure",
+    ),
+]
 
 
-@pytest.mark.parametrize("bad", HANDSHAKES, ids=lambda bad: bad.name)
+def shake_hands(scheme: str, server: Hostile) -> None:
+    if scheme == "https":
+        ask(server)
+    else:
+        url = server.url("/", scheme)
+        websocket.open_session(url, budget=Budget(30), journal=Journal(), connect_seconds=LIMIT)
+
+
+@pytest.mark.parametrize("bad", [bad for bad in HANDSHAKES if not bad.is_slow], ids=lambda bad: bad.name)
 @pytest.mark.parametrize("scheme", ["https", "wss"])
-def test_a_handshake_that_fails_ends_by_the_connect_bound(scheme, bad, serve, ends_within):
+def test_a_handshake_that_fails_ends_at_once_with_the_right_error(scheme, bad, serve, ends_within):
     server = serve(bad.script)
-    with ends_within(LIMIT if bad.error is DeadlineError else 0.1), pytest.raises(TransportError) as caught:
-        if scheme == "https":
-            ask(server)
-        else:
-            url = server.url("/", scheme)
-            websocket.open_session(url, budget=Budget(30), journal=Journal(), connect_seconds=LIMIT)
-    assert (type(caught.value), caught.value.phase, caught.value.curl) == (bad.error, bad.phase, bad.curl)
-    assert bad.said in str(caught.value)
+    with ends_within(0.1), pytest.raises(TlsError, match=bad.said) as caught:
+        shake_hands(scheme, server)
+    assert told(caught.value) == bad.end
+
+
+def test_every_handshake_that_is_too_slow_is_cut_off_at_the_connect_bound(serve, all_end_within):
+    rows = {f"{scheme}-{bad.name}": (scheme, bad) for scheme in ("https", "wss") for bad in HANDSHAKES if bad.is_slow}
+    calls = {
+        name: lambda scheme=scheme, server=serve(bad.script): shake_hands(scheme, server)
+        for name, (scheme, bad) in rows.items()
+    }
+    ended = at_the_same_time(calls)
+    assert {name: told(end.error) for name, end in ended.items()} == dict.fromkeys(rows, (DeadlineError, "tls", 28))
+    all_end_within(LIMIT, ended)
 
 
 def test_a_certificate_of_an_unknown_authority_is_refused(serve_tls):
@@ -152,17 +195,27 @@ def test_a_server_that_has_gone_before_tls_begins_is_an_error_of_tls(sent, serve
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
 INSIDE = [
-    Bad("drips-the-head", lambda peer: peer.drip(HEAD * 99), DeadlineError, "head", 28),
-    Bad("drips-the-body", lambda peer: (peer.send(HEAD, b"\r\n"), peer.drip_for_ever(b"x")), DeadlineError, "body", 28),
-    Bad("floods-the-body", lambda peer: (peer.send(HEAD, b"\r\n"), peer.flood(b"x")), TooLargeError, "body", 63),
-    Bad("is-cut-instead-of-an-answer", cut, EmptyReplyError, "head", 52),
-    Bad("ends-instead-of-an-answer", end, EmptyReplyError, "head", 52),
-    Bad("is-cut-within-the-head", lambda peer: (peer.send(HEAD), cut(peer)), ReceiveError, "head", 56),
-    Bad("is-cut-within-the-body", lambda peer: (peer.send(HEAD, b"Content-Length: 9\r\n\r\n{}"), cut(peer)), TruncatedError, "body", 18),
-    Bad("ends-within-the-body", lambda peer: (peer.send(HEAD, b"Content-Length: 9\r\n\r\n{}"), end(peer)), TruncatedError, "body", 18),
-    Bad("is-cut-where-only-the-end-delimits", lambda peer: (peer.send(HEAD, b"\r\n{}"), cut(peer)), TruncatedError, "body", 18, "without its closing alert"),
-    Bad("turns-into-noise", lambda peer: (peer.send(HEAD), peer.pause(0.02), noise(peer)), ReceiveError, "head", 56, "the connection broke: "),
-]  # fmt: skip
+    Bad("drips-the-head", lambda peer: peer.drip(HEAD * 99), SLOW_HEAD),
+    Bad("drips-the-body", lambda peer: (peer.send(HEAD, b"\r\n"), peer.drip_for_ever(b"x")), SLOW_BODY),
+    Bad("an-endless-body", lambda peer: (peer.send(HEAD, b"\r\n"), peer.flood(b"x")), LARGE_BODY),
+    Bad("is-cut-instead-of-an-answer", cut, EMPTY_HEAD),
+    Bad("ends-instead-of-an-answer", end, EMPTY_HEAD),
+    Bad("is-cut-within-the-head", lambda peer: (peer.send(HEAD), cut(peer)), BROKEN_HEAD),
+    Bad("is-cut-within-the-body", lambda peer: (peer.send(HEAD, b"Content-Length: 9\r\n\r\n{}"), cut(peer)), CUT_BODY),
+    Bad("ends-within-the-body", lambda peer: (peer.send(HEAD, b"Content-Length: 9\r\n\r\n{}"), end(peer)), CUT_BODY),
+    Bad(
+        "is-cut-where-only-the-end-delimits",
+        lambda peer: (peer.send(HEAD, b"\r\n{}"), cut(peer)),
+        CUT_BODY,
+        "without its closing alert",
+    ),
+    Bad(
+        "turns-into-noise",
+        lambda peer: (peer.send(HEAD), peer.pause(0.02), noise(peer)),
+        BROKEN_HEAD,
+        "the connection broke: ",
+    ),
+]
 
 
 def noise(peer: Peer) -> None:
@@ -174,10 +227,10 @@ def noise(peer: Peer) -> None:
 @pytest.mark.parametrize("bad", INSIDE, ids=lambda bad: bad.name)
 def test_a_bad_answer_inside_tls_ends_in_time_with_the_right_error(bad, serve_tls, trusted, ends_within):
     server = serve_tls(lambda peer: (peer.request(), bad.script(peer)))
-    seconds = LIMIT if bad.error is DeadlineError else 30
-    with ends_within(LIMIT, flood=bad.curl == 63), pytest.raises(TransportError) as caught:
+    seconds = LIMIT if bad.is_slow else 30
+    with ends_within(LIMIT, flood=bad.is_flood), pytest.raises(TransportError) as caught:
         ask(server, total_seconds=seconds)
-    assert (type(caught.value), caught.value.phase, caught.value.curl) == (bad.error, bad.phase, bad.curl)
+    assert told(caught.value) == bad.end
     assert bad.said in str(caught.value)
     assert "Operation not permitted" not in str(caught.value), "a number of OpenSSL's is none of the system's"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -320,6 +321,24 @@ def run_all(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     """Make the calls on as many threads as there are processors, and give their results in order."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]
+
+
+def read_fifo(path: Path, seconds: float = 10.0) -> bytes:
+    """Be the reader that a FIFO waits for, and give all that is written to it; fails when nobody writes in time."""
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        poll = select.poll()
+        poll.register(reader, select.POLLIN)
+        end, parts = time.monotonic() + seconds, []
+        while True:
+            ready = poll.poll(max(0.0, end - time.monotonic()) * 1000)
+            assert ready, f"nobody has written to {path} within {seconds} s"
+            part = os.read(reader, 65536)
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+    finally:
+        os.close(reader)
 
 
 class Family(Mapping[str, Any]):

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from precheck_lib.simulate import Command
-from tests.contract.harness import SUCCESS, run_precheck, start_precheck, write_script
+from tests.contract.harness import COMMAND, SUCCESS, read_fifo, run_precheck, start_precheck, write_script
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -189,7 +189,7 @@ def test_a_fifo_whose_reader_comes_late_is_written_to(tiny, place):
     with start_precheck(GOOD, "--json", str(fifo), "--junit", str(report), spec=tiny, reports=False) as running:
         wait_until(lambda: len(os.listdir(place)) > 1)  # the other report is being prepared
         assert not report.exists()
-        assert json.loads(fifo.read_bytes())["verdict"] == "ready"
+        assert json.loads(read_fifo(fifo))["verdict"] == "ready"
         assert running.finish().code == 0
     assert sorted(os.listdir(place)) == ["fifo", "report.xml"]
 
@@ -292,6 +292,18 @@ def test_a_bad_spec_stays_a_bad_spec_when_a_report_cannot_be_written(tmp_path, p
     ended = run_with(GOOD, bad, "--json", "/dev/full")
     assert ended.code == 2, ended
     assert "/dev/full" in ended.err
+
+
+@pytest.mark.parametrize("where", [">/dev/full", ">&-"], ids=["full", "closed"])
+def test_report_and_exit_code_agree_when_stdout_cannot_be_written(where, tiny):
+    command = ("/bin/sh", "-c", f'exec "$@" {where}', "sh", *COMMAND)
+    ended = run_precheck(GOOD, spec=tiny, command=command)
+    assert ended.code == ended.json["exit_code"], ended
+
+
+def test_a_closed_stdin_and_a_closed_stderr_do_no_harm(stage, small_strict):
+    command = ("/bin/sh", "-c", 'exec "$@" <&- 2>&-', "sh", *COMMAND)
+    assert run_precheck(stage, spec=small_strict, command=command).code == 0
 
 
 def test_two_reports_cannot_go_to_the_same_file(tiny, place):

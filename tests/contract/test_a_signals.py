@@ -22,6 +22,7 @@ from tests.contract.harness import (
     assert_sound,
     command_of,
     ignoring,
+    read_fifo,
     run_precheck,
     start_precheck,
     write_script,
@@ -185,7 +186,7 @@ def test_a_first_signal_after_the_last_check_does_not_change_its_exit_code(make_
             assert time.monotonic() < end
             time.sleep(0.002)
         running.signal(signal.SIGTERM)
-        report = json.loads(fifo.read_bytes())
+        report = json.loads(read_fifo(fifo))
         ended = running.finish()
     assert ended.code == 1, ended
     assert report["verdict"] == "not-ready"

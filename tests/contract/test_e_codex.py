@@ -252,19 +252,21 @@ IDENTITIES: tuple[tuple[str | None, tuple[str, ...], str | None], ...] = (
 
 
 def test_the_version_is_found_whatever_stands_beside_it(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_stage: Callable[..., Stage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen on 0.171.0: the terminal has a version of its own, and a quiet client is shown the suffix of another one."""
     monkeypatch.setattr("precheck_lib.simulate.codex_rpc._PLATFORM", "(Debian 12.0.0; x86_64) vscode/1.106.3")
     with contextlib.ExitStack() as stack:
         calls = []
         for number, (originator, before, client) in enumerate(IDENTITIES):
+            stage = make_stage()
             codex = stack.enter_context(CodexStandIn(stage.codex.home, originator=originator))
             for name in before:
                 introduce(codex, name, "0.5.46")
             own = {"codex": {"client": client}} if client else {}
             path = write_strict(tmp_path / f"spec{number}", own, small=False)
-            calls.append(lambda codex=codex, path=path: run_precheck(at(stage, codex), spec=path))
+            env = at(stage, codex)
+            calls.append(lambda env=env, path=path: run_precheck(env, spec=path))
         ends = run_all(calls)
     for identity, ended in zip(IDENTITIES, ends, strict=True):
         assert ended.code == 0, (identity, ended)
@@ -287,17 +289,22 @@ def test_a_user_agent_without_a_version_is_not_the_pin(stage: Stage, monkeypatch
     ended_at(run_precheck(stage), "codex", "failed", 1)
 
 
-def test_the_home_is_the_same_folder_whichever_link_leads_to_it(stage: Stage, tmp_path: Path) -> None:
-    link = tmp_path / "link"
-    link.symlink_to(stage.codex.home)
+def test_the_home_is_the_same_folder_whichever_link_leads_to_it(
+    make_stage: Callable[..., Stage], tmp_path: Path
+) -> None:
+    stages = [make_stage() for _ in range(3)]
+    links = []
+    for number, stage in enumerate(stages):
+        links.append(tmp_path / f"link{number}")
+        links[-1].symlink_to(stage.codex.home)
     twice = tmp_path / "twice"
-    twice.symlink_to(link)
-    with CodexStandIn(str(link)) as reports_link:
+    twice.symlink_to(links[2])
+    with CodexStandIn(str(links[2])) as reports_a_link:
         ends = run_all(
             [
-                lambda: run_precheck({**stage.environment, "TEST_CODEX_HOME": str(twice)}),
-                lambda: run_precheck({**stage.environment, "TEST_CODEX_HOME": f"{stage.codex.home}/"}),
-                lambda: run_precheck({**at(stage, reports_link), "TEST_CODEX_HOME": str(twice)}),
+                lambda: run_precheck({**stages[0].environment, "TEST_CODEX_HOME": str(links[0])}),
+                lambda: run_precheck({**stages[1].environment, "TEST_CODEX_HOME": f"{stages[1].codex.home}/"}),
+                lambda: run_precheck({**at(stages[2], reports_a_link), "TEST_CODEX_HOME": str(twice)}),
             ]
         )
     assert [ended.code for ended in ends] == [0, 0, 0], ends

@@ -64,11 +64,12 @@ SMALLEST = "smallest budget that leaves time for a load"
 
 
 def test_the_plan_names_every_check_in_order_with_its_time_and_needs():
+    spec = load_spec("strict")
     heads = [line for line in strict_plan({}) if line and not line.startswith(" ")]
-    assert heads[0] == f"strict ({load_spec('strict').identity.path})"
-    assert heads[1] == "roles: the environment variables of the tests are set and well formed (at most 2s)"
-    assert heads[2] == "commands: the commands on PATH are the pinned versions (at most 10s, after roles)"
-    assert [line.partition(":")[0] for line in heads[1:11]] == [check.id for check in load_spec("strict").checks]
+    assert heads[0] == f"strict ({spec.identity.path})"
+    assert heads[1] == f"roles: {spec.checks[0].title} (at most 2s)"
+    assert heads[2] == f"commands: {spec.checks[1].title} (at most 10s, after roles)"
+    assert [line.partition(":")[0] for line in heads[1:11]] == [check.id for check in spec.checks]
     assert heads[10].endswith("(at most 7m23s for one model, after ollama-tags)")
 
 

@@ -1,0 +1,436 @@
+"""`process.run_children`: whatever a child does, it ends by its budget and half a second, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from precheck_lib.bounded import marked, process
+from precheck_lib.bounded.budget import Budget
+from precheck_lib.bounded.process import MARK, ChildResult, Command, find_program, run_children
+from precheck_lib.errors import Cancelled, DeadlineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LIMIT = 0.3
+OVERRUN = 0.5
+
+ENV = {"PATH": "/usr/bin:/bin"}
+FORK = "import os, sys, time, signal\n"
+SLEEP = "time.sleep(60)\n"
+
+
+class Family:
+    """Children and grandchildren of one test, known by a word in their arguments."""
+
+    def __init__(self) -> None:
+        self.word = secrets.token_hex(8)
+
+    def python(self, code: str, *arguments: str, env: dict[str, str] | None = None) -> Command:
+        argv = [sys.executable, "-I", "-S", "-c", FORK + code, *arguments, self.word]
+        return Command(argv=argv, env=ENV if env is None else env)
+
+    def alive(self) -> list[psutil.Process]:
+        found = []
+        for one in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if self.word in one.cmdline() and one.status() != psutil.STATUS_ZOMBIE:
+                    found.append(one)
+        return found
+
+
+@pytest.fixture
+def family() -> Iterator[Family]:
+    made = Family()
+    yield made
+    left = made.alive()
+    for one in left:
+        with contextlib.suppress(psutil.Error):
+            one.kill()
+    assert not left, "something is alive"
+
+
+def run(command: Command, seconds: float = 10, **options: object) -> ChildResult:
+    (result,) = run_children([command], budget=Budget(seconds), **options)
+    return result
+
+
+# What children do ---------------------------------------------------------------------------------------------------
+
+
+def test_a_child_that_ends_is_told_with_what_it_printed(family):
+    result = run(family.python("print('hi'); print('oh', file=sys.stderr)"))
+    assert result == ChildResult(ended="exit", code=0, stdout=b"hi\n", stderr=b"oh\n")
+
+
+def test_an_exit_status_is_told(family):
+    result = run(family.python("sys.exit(3)"))
+    assert (result.ended, result.code) == ("exit", 3)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+def test_a_signal_that_ended_it_is_told(number, family):
+    result = run(family.python(f"os.kill(os.getpid(), {int(number)})"))
+    assert (result.ended, result.code) == ("signal", number)
+
+
+def test_a_child_that_sleeps_ends_at_the_deadline(family, ends_within):
+    with ends_within(LIMIT, overrun=0.25):
+        result = run(family.python("print('hi', flush=True)\n" + SLEEP), LIMIT)
+    assert (result.ended, result.stdout, result.held, result.leftover) == ("deadline", b"hi\n", (), False)
+
+
+def test_a_child_that_ignores_sigterm_ends_at_the_deadline(family, ends_within):
+    with ends_within(LIMIT, overrun=OVERRUN):
+        result = run(family.python("signal.signal(15, signal.SIG_IGN)\n" + SLEEP), LIMIT)
+    assert (result.ended, result.held) == ("deadline", ())
+
+
+def test_a_child_that_is_stopped_ends_at_the_deadline(family, ends_within):
+    with ends_within(LIMIT, overrun=OVERRUN):
+        result = run(family.python("os.kill(os.getpid(), signal.SIGSTOP)"), LIMIT)
+    assert result.ended == "deadline"
+
+
+def test_a_child_that_closes_its_pipes_and_stays_ends_at_the_deadline(family, ends_within):
+    with ends_within(LIMIT, overrun=OVERRUN):
+        result = run(family.python("os.close(1); os.close(2)\n" + SLEEP), LIMIT)
+    assert result.ended == "deadline"
+
+
+def test_a_child_that_closes_its_pipes_and_ends_later_is_waited_for(family):
+    result = run(family.python("os.close(1); os.close(2); time.sleep(0.2); os._exit(4)"))
+    assert (result.ended, result.code) == ("exit", 4)
+
+
+def test_a_child_that_is_asked_to_end_may_clean_up(family, tmp_path):
+    code = f"signal.signal(15, lambda *_: (open({str(tmp_path / 'clean')!r}, 'w'), os._exit(0)))\n"
+    result = run(family.python(code + SLEEP), LIMIT)
+    assert result.ended == "deadline"
+    assert (tmp_path / "clean").exists()
+
+
+def test_a_flood_on_stdout_ends_the_child_at_once(family, ends_within):
+    with ends_within(0.5, flood=True):
+        result = run(family.python("while True: os.write(1, b'x' * 65536)"))
+    assert (result.ended, result.stdout) == ("flood", b"x" * 65536)
+
+
+def test_as_much_as_is_allowed_is_no_flood(family):
+    result = run(family.python("os.write(1, b'x' * 100)"), max_stdout=100)
+    assert (result.ended, result.stdout) == ("exit", b"x" * 100)
+
+
+def test_a_flood_on_stderr_is_read_away_and_its_beginning_kept(family, ends_within):
+    with ends_within(LIMIT, overrun=OVERRUN, flood=True):
+        result = run(family.python("print('hi', flush=True)\nwhile True: os.write(2, b'x' * 65536)"), LIMIT)
+    assert (result.ended, result.stdout, result.stderr) == ("deadline", b"hi\n", b"x" * 2048)
+
+
+def test_much_on_stderr_keeps_nobody_from_ending(family):
+    result = run(family.python("os.write(2, b'x' * 1000000); print('hi')"))
+    assert (result.ended, result.stdout, len(result.stderr)) == ("exit", b"hi\n", 2048)
+
+
+def test_bytes_that_are_not_utf_8_are_kept_as_they_are(family):
+    assert run(family.python(r"os.write(1, b'\xff\xfe\x00'); os.write(2, b'\xff')")).stdout == b"\xff\xfe\0"
+
+
+def test_a_child_that_reads_stdin_finds_its_end(family):
+    assert run(family.python("print(repr(sys.stdin.read()))")).stdout == b"''\n"
+
+
+def test_a_child_has_its_own_session_the_environment_it_was_given_and_no_descriptor_of_ours(family):
+    with open(os.devnull, "rb") as null:
+        os.set_inheritable(null.fileno(), True)
+        code = "print(os.getsid(0) == os.getpid(), sorted(os.environ), sorted(os.listdir('/proc/self/fd')))"
+        result = run(family.python(code, env={"PATH": "/bin", "LC_ALL": "C"}))
+    assert result.stdout.decode() == f"True {['LC_ALL', 'PATH', MARK]} {['0', '1', '2', '3']}\n"
+
+
+# What children leave behind -----------------------------------------------------------------------------------------
+
+LEAVE = {
+    "in-the-group-with-the-pipe": "if os.fork() == 0: {sleep}",
+    "in-the-group-ignoring-sigterm": "if os.fork() == 0: signal.signal(15, signal.SIG_IGN); {sleep}",
+    "in-the-group-without-the-pipe": "if os.fork() == 0: os.close(1); os.close(2); {sleep}",
+    "in-its-own-session-with-the-pipe": "if os.fork() == 0: os.setsid(); {sleep}",
+    "in-its-own-session-without-the-pipe": "if os.fork() == 0: os.setsid(); os.close(1); os.close(2); {sleep}",
+    "orphaned-with-the-pipe": "if os.fork() == 0:\n os.setsid()\n if os.fork() == 0: {sleep}\n os._exit(0)",
+    "orphaned-without-the-pipe": "if os.fork() == 0:\n os.setsid(); os.close(1); os.close(2)\n if os.fork() == 0: {sleep}\n os._exit(0)",
+}
+
+
+def leaving(family: Family, after: str) -> list[Command]:
+    return [family.python(code.format(sleep=SLEEP.strip()) + "\n" + after) for code in LEAVE.values()]
+
+
+def test_what_children_that_have_ended_left_behind_is_ended(family, ends_within):
+    commands = leaving(family, "time.sleep(0.05); print('hi', flush=True)")
+    with ends_within(0.4, overrun=OVERRUN):
+        results = dict(zip(LEAVE, run_children(commands, budget=Budget(10)), strict=True))
+    assert results == dict.fromkeys(LEAVE, ChildResult(ended="exit", stdout=b"hi\n", leftover=True))
+    assert family.alive() == []
+
+
+def test_what_children_at_their_deadline_have_started_is_ended(family, ends_within):
+    with ends_within(0.5, overrun=OVERRUN):
+        results = run_children(leaving(family, SLEEP), budget=Budget(0.5))
+    assert [(result.ended, result.held) for result in results] == [("deadline", ())] * len(LEAVE)
+    assert family.alive() == []
+
+
+def test_a_pipe_that_a_grandchild_holds_does_not_hide_that_the_child_has_ended(family, ends_within):
+    # Printed and gone in the same moment: nothing comes through the pipe any more that could wake anybody.
+    with ends_within(0.3, overrun=0.25):
+        result = run(family.python(f"if os.fork() == 0: {SLEEP}print('hi', flush=True); os._exit(0)"))
+    assert (result.ended, result.code, result.stdout, result.leftover) == ("exit", 0, b"hi\n", True)
+
+
+def test_what_has_emptied_its_environment_is_ended_with_the_group(family):
+    code = "if os.fork() == 0: os.execve(sys.executable, ['x', '-I', '-S', '-c', 'import time; time.sleep(60)', sys.argv[1]], {})\ntime.sleep(0.1)"
+    assert run(family.python(code)).ended == "exit"
+    deadline = time.monotonic() + 1
+    while family.alive() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def test_a_bush_of_orphans_is_ended(family, ends_within):
+    code = (
+        "for _ in range(40):\n"
+        " if os.fork() == 0:\n"
+        "  os.setsid()\n"
+        f"  if os.fork() == 0: {SLEEP.strip()}\n"
+        "  os._exit(0)\n"
+        "print('hi', flush=True)"
+    )
+    with ends_within(0.4, overrun=OVERRUN):
+        result = run(family.python(code))
+    assert (result.stdout, result.leftover, result.held) == (b"hi\n", True, ())
+    assert family.alive() == []
+
+
+def test_one_that_goes_on_forking_while_it_is_ended_is_ended(family, ends_within):
+    code = (
+        "for _ in range(500):\n"
+        " if os.fork() == 0:\n"
+        "  os.setsid(); signal.signal(15, signal.SIG_IGN); time.sleep(60)\n"
+        " time.sleep(0.002)"
+    )
+    with ends_within(0.3, overrun=OVERRUN):
+        result = run(family.python("signal.signal(15, signal.SIG_IGN)\n" + code), 0.3)
+    assert (result.ended, result.held) == ("deadline", ())
+    assert family.alive() == []
+
+
+# Programs that are none -----------------------------------------------------------------------------------------------
+
+
+def test_a_program_that_is_missing_is_told():
+    result = run(Command(argv=["no-such-program"], env=ENV))
+    assert (result.ended, result.stderr) == ("missing", b"no-such-program")
+
+
+@pytest.mark.parametrize("name", ["tool", "./tool"])
+def test_a_program_that_is_not_executable_is_told(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tool").write_text("#!/bin/sh\necho hi\n")
+    result = run(Command(argv=[name], env={"PATH": str(tmp_path)}))
+    assert result.ended == "not-executable"
+    assert result.stderr.decode().endswith("tool")
+
+
+def test_a_program_that_is_a_folder_is_told(tmp_path):
+    (tmp_path / "tool").mkdir()
+    assert run(Command(argv=["tool"], env={"PATH": str(tmp_path)})).ended == "folder"
+
+
+def test_a_program_further_along_the_path_is_found(tmp_path):
+    for name in ("folder", "plain", "right"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "folder" / "tool").mkdir()
+    (tmp_path / "plain" / "tool").touch()
+    right = tmp_path / "right" / "tool"
+    right.write_text("#!/bin/sh\necho right\n")
+    right.chmod(0o755)
+    path = os.pathsep.join(str(tmp_path / name) for name in ("none", "folder", "plain", "right"))
+    assert find_program("tool", path) == ("exit", str(right))
+    assert run(Command(argv=["tool"], env={"PATH": path})).stdout == b"right\n"
+
+
+def test_an_empty_part_of_the_path_is_the_working_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tool = tmp_path / "tool"
+    tool.write_text("#!/bin/sh\necho here\n")
+    tool.chmod(0o755)
+    assert run(Command(argv=["tool"], env={"PATH": "/nonexistent::/bin"})).stdout == b"here\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"\0\0\0\0", "Exec format error"), (b"#!/no/such/interpreter\n", "No such file or directory")],
+)
+def test_a_program_that_cannot_be_started_is_told(content, said, tmp_path):
+    tool = tmp_path / "tool"
+    tool.write_bytes(content)
+    tool.chmod(0o755)
+    result = run(Command(argv=[str(tool)], env=ENV))
+    assert (result.ended, result.stderr.decode()) == ("failed", said)
+
+
+def test_arguments_that_no_program_can_have_are_told_and_lose_nobody(family):
+    commands = [
+        family.python("print('one', flush=True)\n" + SLEEP),
+        Command(argv=["true", "a\0b"], env=ENV),
+        Command(argv=["true"], env={**ENV, "A=B": "c"}),
+        Command(argv=["true", "x" * (4 << 20)], env=ENV),
+    ]
+    one, *others = run_children(commands, budget=Budget(LIMIT))
+    assert (one.ended, one.stdout) == ("deadline", b"one\n")
+    assert [(other.ended, other.stderr.decode()) for other in others] == [
+        ("failed", "embedded null byte"),
+        ("failed", "illegal environment variable name"),
+        ("failed", os.strerror(errno.E2BIG)),
+    ]
+
+
+def test_a_path_that_does_not_answer_is_a_deadline(monkeypatch, ends_within):
+    answer = threading.Event()
+    monkeypatch.setattr(process, "find_program", lambda *_: answer.wait(10))
+    with ends_within(LIMIT):
+        one, other = run_children([Command(argv=["a"], env=ENV), Command(argv=["b"], env=ENV)], budget=Budget(LIMIT))
+    answer.set()
+    assert (one.ended, other.ended) == ("deadline", "deadline")
+    assert one.stderr == b"the folders of PATH did not answer when a was looked for"
+
+
+# Many, and together -------------------------------------------------------------------------------------------------
+
+
+def test_many_at_the_same_time_are_told_in_order(family):
+    results = run_children([family.python(f"print({number})") for number in range(12)], budget=Budget(10))
+    assert [(result.ended, result.stdout) for result in results] == [("exit", f"{n}\n".encode()) for n in range(12)]
+
+
+def test_many_that_ignore_sigterm_end_together(family, ends_within):
+    code = "signal.signal(15, signal.SIG_IGN); print('hi', flush=True)\n" + SLEEP
+    with ends_within(0.6, overrun=OVERRUN):
+        results = run_children([family.python(code) for _ in range(8)], budget=Budget(0.6))
+    assert [(result.ended, result.stdout, result.held) for result in results] == [("deadline", b"hi\n", ())] * 8
+
+
+def test_each_ends_in_its_own_way(family):
+    codes = ["print('quick')", SLEEP, "while True: os.write(1, b'x' * 65536)", "sys.exit(3)", "os.kill(os.getpid(), 9)"]
+    results = run_children([family.python(code) for code in codes], budget=Budget(0.6))
+    assert [result.ended for result in results] == ["exit", "deadline", "flood", "exit", "signal"]
+    assert [result.code for result in results] == [0, 15, results[2].code, 3, 9]
+
+
+def test_no_commands_are_no_results():
+    assert run_children([], budget=Budget(1)) == []
+
+
+def test_something_else_is_done_once_while_they_run(family):
+    seen: list[int] = []
+    results = run_children([family.python("print('hi')")], budget=Budget(10), meanwhile=lambda: seen.append(1))
+    assert (seen, results[0].stdout) == ([1], b"hi\n")
+
+
+def test_something_else_that_fails_ends_them(family, ends_within):
+    with ends_within(0.0), pytest.raises(ZeroDivisionError):
+        run_children([family.python(SLEEP)], budget=Budget(30), meanwhile=lambda: 1 / 0)
+    assert family.alive() == []
+
+
+def test_a_budget_that_is_over_starts_nothing(family, tmp_path):
+    with pytest.raises(DeadlineError):
+        run(family.python(f"open({str(tmp_path / 'begun')!r}, 'w')"), 0)
+    assert not (tmp_path / "begun").exists()
+
+
+@pytest.mark.parametrize(
+    "code", [SLEEP, "signal.signal(15, signal.SIG_IGN)\n" + SLEEP], ids=["obeys", "ignores-sigterm"]
+)
+def test_a_signal_ends_them_at_once(code, family, cancel, ends_within):
+    timer = threading.Timer(0.2, cancel.set, [2])
+    timer.start()
+    with ends_within(0.2, overrun=OVERRUN), pytest.raises(Cancelled):
+        run_children([family.python(code) for _ in range(3)], budget=Budget(30, cancel=cancel))
+    timer.join()
+    assert family.alive() == []
+
+
+# What the system does -----------------------------------------------------------------------------------------------
+
+
+def test_a_status_that_is_lost_is_not_taken_for_success(family):
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        result = run(family.python("sys.exit(3)"))
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert result.ended == "failed"
+    assert result.stderr == b"its exit status is lost because SIGCHLD is ignored; "
+
+
+def test_a_child_that_the_kernel_holds_is_named_and_given_up(family, monkeypatch, ends_within):
+    with monkeypatch.context() as patch:
+        patch.setattr(process.os, "kill", lambda *_: None)
+        patch.setattr(process.os, "killpg", lambda *_: None)
+        with ends_within(LIMIT, overrun=OVERRUN):
+            result = run(family.python(SLEEP), LIMIT)
+    (left,) = family.alive()
+    assert (result.ended, result.held) == ("deadline", (left.pid,))
+    left.kill()
+    os.waitpid(left.pid, 0)
+
+
+@pytest.mark.parametrize("how", ["hangs", "fails"])
+def test_a_look_at_other_processes_that_fails_holds_nothing_up(how, family, monkeypatch, ends_within):
+    # The environment of a process that hangs in a driver can hold whoever reads it.
+    answer = threading.Event()
+
+    def look(*_: object) -> None:
+        if how == "fails":
+            raise PermissionError("/proc")
+        answer.wait(10)
+
+    monkeypatch.setattr(marked, "_look", look)
+    with ends_within(LIMIT, overrun=OVERRUN):
+        result = run(family.python("signal.signal(15, signal.SIG_IGN)\n" + SLEEP), LIMIT)
+    answer.set()
+    assert (result.ended, result.held) == ("deadline", ())
+
+
+def test_only_what_is_no_older_than_the_child_is_looked_at(family, monkeypatch):
+    opened: list[str] = []
+
+    def noting(path: str, mode: str) -> object:
+        opened.append(path)
+        return open(path, mode)
+
+    monkeypatch.setattr(marked, "open", noting, raising=False)
+    run(family.python("if os.fork() == 0: " + SLEEP + "time.sleep(0.05)"))
+    looked_at = [Path(path).parent.name for path in opened if path.endswith("/environ")]
+    assert looked_at
+    assert str(os.getpid()) not in looked_at
+    assert "1" not in looked_at
+
+
+def test_where_there_is_no_proc_the_marks_are_found_as_well(family, monkeypatch):
+    monkeypatch.setattr(marked.sys, "platform", "darwin")
+    result = run(family.python(LEAVE["orphaned-without-the-pipe"].format(sleep=SLEEP.strip()) + "\ntime.sleep(0.05)"))
+    assert (result.ended, result.leftover) == ("exit", True)
+    assert family.alive() == []

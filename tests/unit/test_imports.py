@@ -1,0 +1,184 @@
+"""What a command imports: the quick ones start fast, and each room reaches down only (DESIGN, rule R9)."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "precheck_lib"
+HEAVY = ("requests", "urllib3", "websocket", "psutil", "junit_xml", "http.client", "ssl", "rich", "asyncio")
+
+# Runs the command in this very process, then tells on a stream of its own which modules there are.
+SPY = """\
+import json, os, sys
+there = set(sys.modules)
+sys.path.insert(0, {root!r})
+sys.argv = ["precheck", *json.loads({arguments!r})]
+from precheck_lib.__main__ import main
+try:
+    code = main()
+except SystemExit as error:
+    code = error.code
+os.write(3, json.dumps([code, sorted(set(sys.modules) - there)]).encode())
+"""
+
+
+def modules_of(*arguments, folder):
+    """Return the exit code of a command and the modules that it imported."""
+    read, write = os.pipe()
+    try:
+        code = SPY.format(root=str(ROOT), arguments=json.dumps(arguments))
+        command = f'exec 3>&{write}; exec {sys.executable!r} -I -c "$0"'
+        subprocess.run(
+            ["/bin/bash", "-c", command, code],
+            pass_fds=[write],
+            cwd=folder,
+            env={"PATH": os.environ["PATH"]},
+            capture_output=True,
+            timeout=30,
+            check=True,
+        )
+        os.close(write)
+        write = -1
+        with open(read, "rb", closefd=False) as stream:
+            return json.loads(stream.read())
+    finally:
+        os.close(read)
+        if write >= 0:
+            os.close(write)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--version"], 0),
+        (["--help"], 0),
+        (["run", "--help"], 0),
+        (["plan", "strict"], 0),
+        (["plan", "none.yml"], 2),
+        (["run", "none.yml"], 2),
+        (["run", "bad.yml"], 2),
+        (["run", "bad.yml", "--json", "report.json"], 2),
+        (["run", "strict", "--budget", "1s"], 2),
+        (["--nonsense"], 2),
+        ([], 2),
+    ],
+)
+def test_quick_commands_import_nothing_heavy(tmp_path, arguments, code):
+    (tmp_path / "bad.yml").write_text("version: 1\nname: x\nchecks: [{id: a, tpc: {}}]\n", encoding="utf-8")
+    ended, modules = modules_of(*arguments, folder=tmp_path)
+    assert ended == code
+    assert [module for module in modules if module in HEAVY or module.split(".")[0] in HEAVY] == []
+
+
+def test_the_version_needs_no_more_than_arguments_and_handlers(tmp_path):
+    _, modules = modules_of("--version", folder=tmp_path)
+    ours = [module for module in modules if module.startswith("precheck_lib")]
+    assert ours == [
+        "precheck_lib",
+        "precheck_lib.__main__",
+        "precheck_lib.bounded",
+        "precheck_lib.bounded.cancel",
+        "precheck_lib.cli",
+        "precheck_lib.interrupt",
+        "precheck_lib.terminal",
+    ]
+    assert "yaml" not in modules
+    assert "msgspec" not in modules
+
+
+def test_a_report_that_was_asked_for_may_cost_its_library(tmp_path):
+    ended, modules = modules_of("run", "none.yml", "--junit", "report.xml", folder=tmp_path)
+    assert ended == 2
+    assert "requests" not in modules
+    assert (tmp_path / "report.xml").exists()
+
+
+def test_handlers_are_set_before_anything_else_is_imported():
+    tree = ast.parse((PACKAGE / "__main__.py").read_text(encoding="utf-8"))
+    at_top = [
+        name
+        for node in tree.body
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module])
+    ]
+    assert sorted(at_top) == ["__future__", "os", "precheck_lib.interrupt", "sys"]
+
+
+# Rooms ----------------------------------------------------------------------------------------------------------------
+
+# From the foundation up; a room imports from its own row and from those above it here.
+ROWS = (
+    ("errors", "units"),
+    ("bounded", "catalogue", "redact", "terminal", "watcher"),
+    ("outcome", "interrupt"),
+    ("findings",),
+    ("servers", "gpu"),
+    ("residency", "report"),
+    ("checks", "spec"),
+    ("engine", "face"),
+    ("plan",),
+    ("simulate", "__init__"),
+    ("cli",),
+    ("__main__",),
+)
+LEVEL = {room: level for level, row in enumerate(ROWS) for room in row}
+
+
+def imports_of(file):
+    """The precheck modules that a file imports, but for those that only a type checker reads."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("precheck_lib."):
+            yield node.module.split(".")[1]
+
+
+def test_every_room_has_its_place():
+    rooms = {file.relative_to(PACKAGE).parts[0].removesuffix(".py") for file in PACKAGE.rglob("*.py")}
+    assert sorted(rooms - set(LEVEL)) == []
+
+
+def test_rooms_import_downwards_only():
+    wrong = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        room = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        wrong += [
+            f"{file.relative_to(PACKAGE)} imports {other}" for other in imports_of(file) if LEVEL[other] > LEVEL[room]
+        ]
+    assert wrong == []
+
+
+def test_only_bounded_opens_a_socket_or_starts_a_process():
+    allowed = {"bounded", "simulate"}
+    forbidden = {
+        "socket",
+        "subprocess",
+        "requests",
+        "urllib3",
+        "websocket",
+        "http",
+        "ssl",
+        "multiprocessing",
+        "asyncio",
+    }
+    wrong = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        if file.relative_to(PACKAGE).parts[0] in allowed:
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            wrong += [
+                f"{file.relative_to(PACKAGE)} imports {name}" for name in names if name.split(".")[0] in forbidden
+            ]
+    assert wrong == []
