@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -231,7 +232,7 @@ class _Command:
         from precheck_lib.outcome import CheckResult
 
         report = engine.empty_report(self.env, identity)
-        findings = [make(code, text) for text in texts]
+        findings = [make(code, text, retryable=False) for text in texts]
         name = "spec" if code == "spec.invalid" else "usage"
         report.checks = [CheckResult(id=name, title=f"the {name}", kind=name, outcome="error", findings=findings)]
         report.exit_code = USAGE
@@ -303,7 +304,10 @@ class _Command:
         path = report.spec.path
         if path is None or os.path.dirname(os.path.abspath(path)) == built_in_folder():
             return None  # a built-in spec is no file of the job's
-        return self.env.get("GITHUB_WORKSPACE") or os.getcwd()
+        try:
+            return self.env.get("GITHUB_WORKSPACE") or os.getcwd()
+        except OSError:
+            return None  # the working folder is gone
 
     @staticmethod
     def _unwritten(report: Report, texts: list[str]) -> None:
@@ -327,11 +331,9 @@ class _Command:
         """Find the report options of a command line that cannot be used otherwise."""
         parser = _Parser(add_help=False, allow_abbrev=False)
         _report_arguments(parser)
-        try:
+        with contextlib.suppress(UsageError):
             options, _ = parser.parse_known_args(self.arguments)
-        except UsageError:
-            return
-        self._find_targets(options)
+            self._find_targets(options)
 
     def _set_targets(self, json: str | None, junit: str | None, out: str | None) -> None:
         if out is not None:
@@ -343,6 +345,9 @@ class _Command:
             self.targets["json"] = json
         if junit is not None:
             self.targets["junit"] = junit
+        if len(self.targets) > len({os.path.abspath(path) for path in self.targets.values()}):
+            same = self.targets.pop("junit")
+            raise UsageError(f"--json and --junit both name {same}; give each report a file of its own")
 
 
 __all__ = ["UsageError", "run_command_line"]

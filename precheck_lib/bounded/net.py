@@ -130,9 +130,9 @@ class BudgetSocket(BoundedSocket, socket.socket):
 
 def reason(error: OSError) -> str:
     """Say why the system (or OpenSSL) refused, in its own words."""
-    said = getattr(error, "reason", None)
-    if isinstance(said, str):  # an `ssl.SSLError`: its errno is a number of OpenSSL's, not of the system's
-        return said.replace("_", " ").lower()
+    if hasattr(error, "reason"):  # an `ssl.SSLError`: its errno is a number of OpenSSL's, not of the system's
+        said = error.reason.replace("_", " ").lower() if error.reason else error.strerror
+        return str(said).partition(" (_ssl")[0]
     if isinstance(error.errno, int) and error.errno in errno.errorcode:
         return os.strerror(error.errno)
     return error.strerror or str(error) or type(error).__name__

@@ -107,7 +107,7 @@ def _read(path: str) -> bytes:
         if not stat.S_ISREG(mode):
             raise _UnreadableError("it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file")
         with open(descriptor, "rb", closefd=False) as file:
-            return file.read(MAX_BYTES + 1)
+            return file.read(MAX_BYTES + 1) or b""  # None: something under /proc has nothing to say now
     except OSError as error:
         raise _UnreadableError(error.strerror) from None
     finally:

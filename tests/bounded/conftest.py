@@ -104,12 +104,18 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def trusted(authority: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the clients trust the authority of these tests beside those of the system."""
+@pytest.fixture(scope="session")
+def trusting(authority: Path) -> ssl.SSLContext:
+    """A context as the clients have it that trusts the authority of these tests as well."""
     made = tls.context.__wrapped__()
     made.load_verify_locations(authority / "ca.pem")
-    monkeypatch.setattr(tls, "context", lambda: made)
+    return made
+
+
+@pytest.fixture
+def trusted(trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the clients trust the authority of these tests."""
+    monkeypatch.setattr(tls, "context", lambda: trusting)
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
-from typing import Any
+import threading
+import time
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -15,6 +16,10 @@ from precheck_lib.bounded.budget import Budget
 from precheck_lib.bounded.isolate import HeldError, call_isolated
 from precheck_lib.bounded.process import ChildResult
 from precheck_lib.errors import AnswerError, Cancelled, DeadlineError
+from tests.bounded.hostile import at_the_same_time, told
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LIMIT = 0.5
 """Seconds: an interpreter has to start in them."""
@@ -98,21 +103,22 @@ def test_a_call_of_the_standard_library_is_as_good():
     assert call_isolated("math:sqrt", 9, budget=Budget(10), env={}) == 3.0
 
 
-@pytest.mark.parametrize(
-    ("name", "argument", "said"),
-    [
-        ("fail", "no GPU", r"calls_of_this_test:fail: ValueError: no GPU$"),
-        ("no_json", None, r"TypeError: Object of type set is not JSON serializable$"),
-        ("no_such_call", None, r"AttributeError: module 'calls_of_this_test' has no attribute 'no_such_call'$"),
-        ("leave", 3, r"SystemExit: 3$"),
-        ("vanish", 3, r"vanish ended with 3 and no answer: "),
-        ("end_by", int(signal.SIGSEGV), r"end_by was ended by signal 11$"),
-        ("not_a_number", None, r"NaN is not JSON$"),
-    ],
-)
-def test_a_call_that_fails_is_an_error_that_says_why(name, argument, said):
-    with pytest.raises(AnswerError, match=said):
-        call(name, argument)
+FAILURES = {
+    "fail": ("no GPU", "calls_of_this_test:fail: ValueError: no GPU"),
+    "no_json": (None, "calls_of_this_test:no_json: TypeError: Object of type set is not JSON serializable"),
+    "no_such_call": (None, "AttributeError: module 'calls_of_this_test' has no attribute 'no_such_call'"),
+    "leave": (3, "calls_of_this_test:leave: SystemExit: 3"),
+    "vanish": (3, "calls_of_this_test:vanish ended with 3 and no answer: "),
+    "end_by": (int(signal.SIGSEGV), "calls_of_this_test:end_by was ended by signal 11"),
+    "not_a_number": (None, "NaN is not JSON"),
+}
+
+
+def test_calls_that_fail_are_errors_that_say_why():
+    ended = at_the_same_time({name: lambda name=name: call(name, FAILURES[name][0]) for name in FAILURES})
+    assert {type(end.error) for end in ended.values()} == {AnswerError}
+    for name, (_, said) in FAILURES.items():
+        assert said in str(ended[name].error)
 
 
 def test_a_module_that_is_missing_is_an_error_that_says_so():
@@ -140,24 +146,19 @@ def test_a_call_that_prints_without_end_ends_in_time(ends_within):
         call("flood", None, LIMIT)
 
 
-@pytest.mark.parametrize("name", ["sleep", "pause", "pause_with_the_lock"])
-def test_a_call_that_blocks_for_ever_ends_in_time_and_its_child_is_gone(name, tmp_path, ends_within):
-    with ends_within(LIMIT, overrun=0.5), pytest.raises(DeadlineError) as caught:
-        call(name, str(tmp_path / "pid"), LIMIT)
-    assert (caught.value.phase, caught.value.seconds) == ("child", LIMIT)
-    pid = int((tmp_path / "pid").read_text())
-    assert not psutil.pid_exists(pid)
+def test_calls_that_block_for_ever_end_in_time_and_their_children_are_gone(tmp_path):
+    names = ["sleep", "pause", "pause_with_the_lock"]
+    ended = at_the_same_time({name: lambda name=name: call(name, str(tmp_path / name), LIMIT) for name in names})
+    assert {name: told(end.error) for name, end in ended.items()} == dict.fromkeys(names, (DeadlineError, "child", 28))
+    assert max(end.seconds for end in ended.values()) <= LIMIT + 0.5
+    assert not [name for name in names if psutil.pid_exists(int((tmp_path / name).read_text()))]
 
 
 def test_a_signal_ends_the_call_at_once(tmp_path, cancel, ends_within):
     def once_it_blocks() -> None:
-        import time
-
         while not (tmp_path / "pid").exists():
             time.sleep(0.01)
         cancel.set(15)
-
-    import threading
 
     watcher = threading.Thread(target=once_it_blocks)
     watcher.start()

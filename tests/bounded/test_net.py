@@ -264,9 +264,10 @@ def test_a_socket_that_was_connected_with_itself_is_nobody(monkeypatch):
 
 def test_a_signal_ends_connecting_at_once(cancel, ends_within):
     timer = threading.Timer(0.1, cancel.set, [2])
-    with black_hole() as port, ends_within(0.1, overrun=0.1), pytest.raises(Cancelled):
+    with black_hole() as port:
         timer.start()
-        net.connect("127.0.0.1", port, Budget(30, cancel=cancel))
+        with ends_within(0.1, overrun=0.1), pytest.raises(Cancelled):
+            net.connect("127.0.0.1", port, Budget(30, cancel=cancel))
     timer.join()
 
 

@@ -86,28 +86,21 @@ def test_a_signal_that_ended_it_is_told(number, family):
     assert (result.ended, result.code) == ("signal", number)
 
 
-def test_a_child_that_sleeps_ends_at_the_deadline(family, ends_within):
-    with ends_within(LIMIT, overrun=0.25):
-        result = run(family.python("print('hi', flush=True)\n" + SLEEP), LIMIT)
-    assert (result.ended, result.stdout, result.held, result.leftover) == ("deadline", b"hi\n", (), False)
+STAY = {
+    "sleeps": "print('hi', flush=True)\n" + SLEEP,
+    "ignores-sigterm": "signal.signal(15, signal.SIG_IGN); print('hi', flush=True)\n" + SLEEP,
+    "is-stopped": "print('hi', flush=True); os.kill(os.getpid(), signal.SIGSTOP)",
+    "closes-its-pipes": "print('hi', flush=True); os.close(1); os.close(2)\n" + SLEEP,
+    "says-goodbye": "signal.signal(15, lambda *_: os._exit(0)); print('hi', flush=True)\n" + SLEEP,
+    "drips": "print('hi', flush=True)\nwhile True: os.write(2, b'x'); time.sleep(0.05)",
+}
 
 
-def test_a_child_that_ignores_sigterm_ends_at_the_deadline(family, ends_within):
+def test_children_that_stay_are_ended_at_the_deadline_and_half_a_second(family, ends_within):
     with ends_within(LIMIT, overrun=OVERRUN):
-        result = run(family.python("signal.signal(15, signal.SIG_IGN)\n" + SLEEP), LIMIT)
-    assert (result.ended, result.held) == ("deadline", ())
-
-
-def test_a_child_that_is_stopped_ends_at_the_deadline(family, ends_within):
-    with ends_within(LIMIT, overrun=OVERRUN):
-        result = run(family.python("os.kill(os.getpid(), signal.SIGSTOP)"), LIMIT)
-    assert result.ended == "deadline"
-
-
-def test_a_child_that_closes_its_pipes_and_stays_ends_at_the_deadline(family, ends_within):
-    with ends_within(LIMIT, overrun=OVERRUN):
-        result = run(family.python("os.close(1); os.close(2)\n" + SLEEP), LIMIT)
-    assert result.ended == "deadline"
+        results = run_children([family.python(code) for code in STAY.values()], budget=Budget(LIMIT))
+    ended = {name: (result.ended, result.stdout, result.held) for name, result in zip(STAY, results, strict=True)}
+    assert ended == dict.fromkeys(STAY, ("deadline", b"hi\n", ()))
 
 
 def test_a_child_that_closes_its_pipes_and_ends_later_is_waited_for(family):
@@ -169,7 +162,8 @@ LEAVE = {
     "in-its-own-session-with-the-pipe": "if os.fork() == 0: os.setsid(); {sleep}",
     "in-its-own-session-without-the-pipe": "if os.fork() == 0: os.setsid(); os.close(1); os.close(2); {sleep}",
     "orphaned-with-the-pipe": "if os.fork() == 0:\n os.setsid()\n if os.fork() == 0: {sleep}\n os._exit(0)",
-    "orphaned-without-the-pipe": "if os.fork() == 0:\n os.setsid(); os.close(1); os.close(2)\n if os.fork() == 0: {sleep}\n os._exit(0)",
+    "orphaned-without-the-pipe": "if os.fork() == 0:\n os.setsid(); os.close(1); os.close(2)\n"
+    " if os.fork() == 0: {sleep}\n os._exit(0)",
 }
 
 
@@ -200,7 +194,12 @@ def test_a_pipe_that_a_grandchild_holds_does_not_hide_that_the_child_has_ended(f
 
 
 def test_what_has_emptied_its_environment_is_ended_with_the_group(family):
-    code = "if os.fork() == 0: os.execve(sys.executable, ['x', '-I', '-S', '-c', 'import time; time.sleep(60)', sys.argv[1]], {})\ntime.sleep(0.1)"
+    code = (
+        "if os.fork() == 0:\n"
+        " sleeper = ['x', '-I', '-S', '-c', 'import time; time.sleep(60)', sys.argv[1]]\n"
+        " os.execve(sys.executable, sleeper, {})\n"
+        "time.sleep(0.1)"
+    )
     assert run(family.python(code)).ended == "exit"
     deadline = time.monotonic() + 1
     while family.alive() and time.monotonic() < deadline:

@@ -51,7 +51,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_it_is_refused_with_a_reason(name):
     text, reason = REFUSED[name]
-    with pytest.raises(ValueError, match=".") as caught:
+    with pytest.raises(ValueError, match=r".") as caught:
         parse(text)
     said = str(caught.value)
     assert said.startswith(reason) if reason.endswith(" ") else said == reason

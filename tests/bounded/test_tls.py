@@ -28,8 +28,6 @@ from tests.bounded.conftest import make_server_context
 from tests.bounded.hostile import Bad, at_the_same_time, frame, over_tls, told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.bounded.hostile import Hostile, Peer
 
 LIMIT = 0.3
@@ -122,10 +120,8 @@ def test_a_handshake_that_fails_ends_at_once_with_the_right_error(scheme, bad, s
 
 def test_every_handshake_that_is_too_slow_is_cut_off_at_the_connect_bound(serve, all_end_within):
     rows = {f"{scheme}-{bad.name}": (scheme, bad) for scheme in ("https", "wss") for bad in HANDSHAKES if bad.is_slow}
-    calls = {
-        name: lambda scheme=scheme, server=serve(bad.script): shake_hands(scheme, server)
-        for name, (scheme, bad) in rows.items()
-    }
+    servers = {name: (scheme, serve(bad.script)) for name, (scheme, bad) in rows.items()}
+    calls = {name: lambda where=where: shake_hands(*where) for name, where in servers.items()}
     ended = at_the_same_time(calls)
     assert {name: told(end.error) for name, end in ended.items()} == dict.fromkeys(rows, (DeadlineError, "tls", 28))
     all_end_within(LIMIT, ended)
@@ -272,8 +268,9 @@ def test_a_server_that_wants_a_certificate_of_ours_says_so_after_the_handshake(s
     context.load_verify_locations(authority / "ca.pem")
 
     def refuse(peer: Peer) -> None:
+        peer.sock = context.wrap_socket(peer.sock, server_side=True, do_handshake_on_connect=False)
         with pytest.raises(ssl.SSLError):
-            context.wrap_socket(peer.sock, server_side=True)
+            peer.sock.do_handshake()
         peer.pause(0.1)
 
     with pytest.raises(ReceiveError, match="certificate required") as caught:

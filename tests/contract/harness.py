@@ -344,21 +344,22 @@ def read_fifo(path: Path, seconds: float = 10.0) -> bytes:
 class Family(Mapping[str, Any]):
     """What `run` gives for each case, by name; the cases of the chosen tests are run a few at a time, when made.
 
-    `function` is the name of the test that has the case's name for its only parameter: a single case can be chosen
-    and no other one is run then. What a case has raised is raised when it is asked for. No case may leave a process.
+    `functions` names the tests that have a case's name for their only parameter: a single case can be chosen and no
+    other one is run then. What a case has raised is raised when it is asked for. No case may leave a process.
     """
 
     def __init__(
         self,
         request: pytest.FixtureRequest,
-        function: str,
+        functions: str | tuple[str, ...],
         cases: Iterable[str],
         run: Callable[[str], Any],
         *,
-        at_a_time: int = 3,
+        at_a_time: int = 4,
     ) -> None:
+        functions = (functions,) if isinstance(functions, str) else functions
         items = [item for item in request.session.items if item.path == request.path]
-        chosen = {item.name.partition("[")[2][:-1] for item in items if item.originalname == function}
+        chosen = {item.name.partition("[")[2][:-1] for item in items if item.originalname in functions}
         before = {child.pid for child in psutil.Process().children(recursive=True)}
         with ThreadPoolExecutor(at_a_time) as pool:
             self._futures = {name: pool.submit(run, name) for name in cases if name in chosen}

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from precheck_lib.simulate import Command
-from tests.contract.harness import COMMAND, SUCCESS, read_fifo, run_precheck, start_precheck, write_script
+from tests.contract.harness import COMMAND, SUCCESS, Family, read_fifo, run_precheck, start_precheck, write_script
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,11 +68,22 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
-def test_a_bad_spec_ends_with_reports_that_name_its_place(text, tmp_path):
-    path = tmp_path / "bad.yml"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    ended = run_precheck(GOOD, spec=path)
+@pytest.fixture(scope="module")
+def bad_specs(request, tmp_path_factory):
+    """The path and the run of each bad spec."""
+    place = tmp_path_factory.mktemp("bad")
+
+    def run(name):
+        path, text = place / f"{name}.yml", TEXTS[name]
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path, run_precheck(GOOD, spec=path)
+
+    return Family(request, "test_a_bad_spec_ends_with_reports_that_name_its_place", TEXTS, run)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_bad_spec_ends_with_reports_that_name_its_place(name, bad_specs):
+    path, ended = bad_specs[name]
     assert ended.code == 2
     assert ended.json["verdict"] == "error"
     assert list(ended.words.values()) == ["error"]

@@ -6,7 +6,15 @@ import json
 
 import pytest
 
-from tests.contract.harness import nothing_was_contacted, run_all, run_precheck, write_script
+from precheck_lib.simulate import Stage
+from tests.contract.harness import (
+    Family,
+    nothing_was_contacted,
+    run_all,
+    run_precheck,
+    write_script,
+    write_strict,
+)
 
 REQUIRED = (
     "TEST_CODEX_WS_URL",
@@ -36,29 +44,45 @@ URLS = {
 }
 
 
-@pytest.fixture
-def roles_fail(stage, small_strict, tmp_path):
-    """Run the strict spec with roles that have to fail; nothing may have been contacted or started."""
-    marker = tmp_path / "started"
-    for path in stage.commands.values():
-        write_script(path, f'echo started >> "{marker}"')
+class Guarded:
+    """A stage that nobody may touch: servers that count connections, commands that leave a mark."""
 
-    def run(changes, spec=small_strict):
-        env = {**stage.environment, **changes}
+    def __init__(self, stage, place):
+        self.environment = stage.environment
+        self._stage = stage
+        self._marker = place / "started"
+        self._spec = write_strict(place / "spec")
+        for path in stage.commands.values():
+            write_script(path, f'echo started >> "{self._marker}"')
+
+    def fail(self, changes, spec=None):
+        """Run the strict spec with roles that have to fail, before anything is contacted or started."""
+        env = {**self.environment, **changes}
         env = {name: value for name, value in env.items() if value is not None}
-        ended = run_precheck(env, spec=spec)
+        ended = run_precheck(env, spec=spec or self._spec)
         assert ended.code == 1, ended
         assert ended.blockers == ["roles"], ended
         assert ended.words["roles"] == "failed"
         assert ended.json["verdict"] == "not-ready"
-        assert nothing_was_contacted(stage)
-        assert not marker.exists()
+        assert nothing_was_contacted(self._stage)
+        assert not self._marker.exists()
         assert ended.json["requests"] == []
         for finding in ended.check("roles")["findings"]:
             assert finding["message"] in ended.err
         return ended
 
-    return run
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    place = tmp_path_factory.mktemp("guarded")
+    with Stage(place / "stage") as stage:
+        yield Guarded(stage, place)
+
+
+@pytest.fixture
+def roles_fail(guarded):
+    """Run the strict spec with roles that have to fail; nothing may have been contacted or started."""
+    return guarded.fail
 
 
 def only_message(ended) -> str:
@@ -229,13 +253,6 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize(("text", "words"), CONFIGS.values(), ids=CONFIGS.keys())
-def test_the_configuration_is_a_json_object_with_models(text, words, roles_fail):
-    ended = roles_fail({"OPENCODE_CONFIG_CONTENT": text})
-    messages = [message for message in ended.messages if message.startswith("OPENCODE_CONFIG_CONTENT:")]
-    assert any(words in message for message in messages), ended
-
-
 MODELS = '"provider": {"ollama": {"models": {"qwen3:8b": {}, "gpt-oss:20b": {}}}}'
 JSONC = {
     "comment-on-its-own-line": "{\n  // the models of the tests\n  " + MODELS + "}",
@@ -246,9 +263,27 @@ JSONC = {
 }
 
 
-@pytest.mark.parametrize("text", JSONC.values(), ids=JSONC.keys())
-def test_jsonc_is_refused_and_the_message_says_that_it_is_no_json(text, roles_fail):
-    message = only_message(roles_fail({"OPENCODE_CONFIG_CONTENT": text}))
+@pytest.fixture(scope="module")
+def config_fails(request, guarded):
+    """The run with each configuration that is none."""
+    texts = {**{name: text for name, (text, _) in CONFIGS.items()}, **JSONC}
+    functions = (
+        "test_the_configuration_is_a_json_object_with_models",
+        "test_jsonc_is_refused_and_the_message_says_that_it_is_no_json",
+    )
+    return Family(request, functions, texts, lambda name: guarded.fail({"OPENCODE_CONFIG_CONTENT": texts[name]}))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_configuration_is_a_json_object_with_models(name, config_fails):
+    ended = config_fails[name]
+    messages = [message for message in ended.messages if message.startswith("OPENCODE_CONFIG_CONTENT:")]
+    assert any(CONFIGS[name][1] in message for message in messages), ended
+
+
+@pytest.mark.parametrize("name", JSONC)
+def test_jsonc_is_refused_and_the_message_says_that_it_is_no_json(name, config_fails):
+    message = only_message(config_fails[name])
     assert "JSONC" in message
     assert "the default one" not in message
 
@@ -259,7 +294,7 @@ def test_the_default_model_is_one_of_the_configured_ones(roles_fail):
     assert "OPENCODE_CONFIG_CONTENT" in message
 
 
-def test_the_home_of_codex_is_an_absolute_path_of_an_existing_folder(roles_fail, stage, tmp_path):
+def test_the_home_of_codex_is_an_absolute_path_of_an_existing_folder(roles_fail, tmp_path):
     file = tmp_path / "a file"
     file.write_text("")
     dangling = tmp_path / "dangling"
@@ -312,16 +347,16 @@ TEXT_ROLES = tuple(role for role in REQUIRED if role != "OPENCODE_CONFIG_CONTENT
 
 
 @pytest.mark.parametrize("shift", [0, 6, 12])
-def test_what_cannot_be_seen_is_named_in_words(shift, roles_fail, stage):
+def test_what_cannot_be_seen_is_named_in_words(shift, roles_fail, guarded):
     # Every role has another fault, so that a few runs show all of them.
     faults = list(INVISIBLE.values())
     given = {role: faults[(shift + number) % len(faults)] for number, role in enumerate(TEXT_ROLES)}
-    ended = roles_fail({role: fault.replace("{}", stage.environment[role]) for role, (fault, _) in given.items()})
+    ended = roles_fail({role: fault.replace("{}", guarded.environment[role]) for role, (fault, _) in given.items()})
     for role, (fault, words) in given.items():
         messages = [message for message in ended.messages if message.startswith(f"{role}:")]
         assert any(words in message for message in messages), (role, fault, messages)
         if role.endswith("_API_KEY"):
-            assert stage.environment[role] not in ended.out + ended.err + ended.raw.decode()
+            assert guarded.environment[role] not in ended.out + ended.err + ended.raw.decode()
 
 
 @pytest.mark.parametrize(
@@ -335,8 +370,8 @@ def test_what_cannot_be_seen_is_named_in_words(shift, roles_fail, stage):
     ],
     ids=["double-quotes", "single-quotes", "byte-order-mark", "zero-width-space", "escape"],
 )
-def test_what_cannot_be_seen_around_the_configuration_is_named_in_words(pattern, words, roles_fail, stage):
-    text = pattern.replace("{}", stage.environment["OPENCODE_CONFIG_CONTENT"])
+def test_what_cannot_be_seen_around_the_configuration_is_named_in_words(pattern, words, roles_fail, guarded):
+    text = pattern.replace("{}", guarded.environment["OPENCODE_CONFIG_CONTENT"])
     ended = roles_fail({"OPENCODE_CONFIG_CONTENT": text})
     assert any(words in message for message in ended.messages), ended
 

@@ -248,9 +248,3 @@ def test_the_websocket_exchange_has_curls_exit_codes_too(name, websocket_ends):
     ended = websocket_ends[name]
     assert ended.code == code, ended
     assert f"curl: ({code})" in ended.err
-
-
-def test_a_deadline_is_said_with_its_bound_and_its_code(make_stage, small_strict):
-    stage = make_stage(faults={"opencode": "silence"})
-    ended = run_precheck(stage, spec=small_strict)
-    assert "deadline of 1 s elapsed [curl: (28)]" in ended.err

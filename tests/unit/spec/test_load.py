@@ -669,12 +669,19 @@ def test_built_in_specs_lie_in_the_package_where_it_is_installed(tmp_path, monke
     assert built_in_names() == []
 
 
-def test_the_wheel_has_the_built_in_specs_where_the_package_looks_for_them(tmp_path):
+def test_the_wheel_has_the_built_in_specs_where_the_package_looks_for_them(tmp_path, run_python):
     hatchling = pytest.importorskip("hatchling.builders.wheel")
     (wheel,) = hatchling.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     import zipfile
 
     with zipfile.ZipFile(wheel) as archive:
         files = {name for name in archive.namelist() if name.startswith("precheck_lib/specs/")}
-        assert files == {f"precheck_lib/specs/{file}" for file in os.listdir(ROOT / "specs")}
-        assert "precheck_lib/spec/load.py" in archive.namelist()
+        archive.extractall(tmp_path / "site")
+    assert files == {f"precheck_lib/specs/{file}" for file in os.listdir(ROOT / "specs")}
+    code = """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        from precheck_lib import load_spec
+        print(load_spec("strict").identity.path)
+    """
+    assert run_python(code, str(tmp_path / "site"), cwd=tmp_path) == f"{tmp_path}/site/precheck_lib/specs/strict.yml\n"
