@@ -2,77 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
-import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from precheck_lib import __version__
+from precheck_lib.arguments import ON_NOT_READY, UsageError, make_parser, report_parser
+from precheck_lib.ending import INTERNAL, Ending
 from precheck_lib.terminal import Terminal
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Mapping, Sequence
 
     from precheck_lib.interrupt import Interrupts
-    from precheck_lib.outcome import Report
     from precheck_lib.spec.model import Spec
     from precheck_lib.watcher import Watcher
 
 USAGE = 2
-INTERNAL = 70
-
-_EPILOG = """\
-exit codes: 0 ready, 1 a requirement is not met, 2 spec or usage, 3 it could not be found out, 70 internal,
-128 + n ended by signal n. The strict spec has curl's exit codes for faults of transport (7, 22, 28, ...)."""
-
-
-class UsageError(Exception):
-    """Arguments that cannot be used."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="precheck",
-        description="Decide whether this machine is fit for an expensive job.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"precheck {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
-    run = commands.add_parser("run", help="run a spec (the default command)", allow_abbrev=False)
-    _spec_argument(run)
-    _report_arguments(run)
-    plan = commands.add_parser("plan", help="say what a run would do, touching nothing", allow_abbrev=False)
-    _spec_argument(plan)
-    plan.add_argument("--budget", metavar="TIME", help="the budget to plan with")
-    demo = commands.add_parser(
-        "demo", help="run the strict spec on stand-ins: no configuration, no GPU, no network", allow_abbrev=False
-    )
-    demo.add_argument("--fault", metavar="NAME", help="show one failure (its bounds are shortened to a second)")
-    demo.add_argument("--list", action="store_true", help="list the faults there are")
-    demo.add_argument("--slow", action="store_true", help="show a long cold load")
-    _report_arguments(demo)
-    explain = commands.add_parser("explain", help="say what a finding means and what to do", allow_abbrev=False)
-    explain.add_argument("code", help="the code of a finding, such as residency.partial")
-    return parser
-
-
-def _spec_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("spec", nargs="?", help="the name of a built-in spec, or else a path (default: ./precheck.yml)")
-
-
-def _report_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--budget", metavar="TIME", help="what the whole run may take, such as 15m or 90s")
-    parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
-    parser.add_argument("--junit", metavar="FILE", help="write the report as JUnit XML")
-    parser.add_argument("--out", metavar="DIR", help="write all reports into a folder (precheck.json, precheck.xml)")
 
 
 def run_command_line(arguments: Sequence[str], interrupts: Interrupts) -> int:
@@ -98,16 +44,21 @@ class _Command:
         self.env = env
         self.terminal = terminal
         self.interrupts = interrupts
-        self.targets: dict[str, str] = {}
+        self.ending = Ending(env, terminal, interrupts)
 
     def main(self) -> int:
         try:
-            options = _parser().parse_args(self._with_default_command())
-            self._find_targets(options)
+            options = make_parser().parse_args(self._with_default_command())
+            if options.command == "action":
+                options = make_parser().parse_args(self._action_arguments())
+            self._take_report_options(options)
+            self.ending.only_warn = getattr(options, "on_not_ready", "fail") == "warn"
             commands = {"plan": self._plan, "demo": self._demo, "explain": self._explain, "run": self._run}
             return commands[options.command](options)
         except UsageError as error:
-            self._find_targets_anyhow()
+            # Where the reports go is looked for all the same: a command line that cannot be used is a report too.
+            with contextlib.suppress(UsageError):
+                self._take_report_options(report_parser().parse_known_args(self.arguments)[0])
             return self._unusable("usage", [str(error)])
 
     # Which command -----------------------------------------------------------------------------------------------
@@ -118,6 +69,24 @@ class _Command:
             return self.arguments
         # Anything else is a command, or argparse says that it is none.
         return ["run", *self.arguments] if first.startswith("-") or not first else self.arguments
+
+    def _action_arguments(self) -> list[str]:
+        """Turn the action's inputs into arguments; an empty input is one that was not given."""
+        given = {name: self.env.get(f"PRECHECK_{name}", "") for name in ("SPEC", "BUDGET", "ON_NOT_READY", "OUT")}
+        out = given["OUT"] or self._new_folder()
+        self.ending.set_targets(json=None, junit=None, out=out)
+        if given["ON_NOT_READY"] not in ("", *ON_NOT_READY):
+            raise UsageError(f"the input on-not-ready is {given['ON_NOT_READY']!r}, not fail or warn")
+        arguments = ["run", "--out", out]
+        for option, value in (("--budget", given["BUDGET"]), ("--on-not-ready", given["ON_NOT_READY"])):
+            arguments += [option, value] if value else []
+        # Behind `--`, so that a spec whose name begins with a dash is a spec.
+        return [*arguments, "--", given["SPEC"]] if given["SPEC"] else arguments
+
+    def _new_folder(self) -> str:
+        import tempfile
+
+        return tempfile.mkdtemp(prefix="precheck-", dir=self.env.get("RUNNER_TEMP") or None)
 
     def _spec_name(self, given: str | None) -> str:
         if given is not None:
@@ -147,7 +116,7 @@ class _Command:
         from precheck_lib import engine
 
         preload: tuple[str, ...] = ("precheck_lib.report.deliver", "precheck_lib.report.json_report")
-        if "junit" in self.targets:
+        if "junit" in self.ending.targets:
             preload += ("precheck_lib.report.junit", "junit_xml")
         try:
             report = engine.run(
@@ -156,11 +125,11 @@ class _Command:
                 budget=budget,
                 interrupts=self.interrupts,
                 watcher=face,
-                preload=preload if self.targets else (),
+                preload=preload if self.ending.targets else (),
             )
         except engine.BudgetTooSmallError as error:
             return self._unusable("run.budget", [str(error)], spec.identity)
-        return self._finish(report, spec.success)
+        return self.ending.finish(report, spec.success)
 
     def _demo(self, options: argparse.Namespace) -> int:
         from precheck_lib.demo import DEMOS, Play, list_lines
@@ -173,10 +142,12 @@ class _Command:
         if options.fault is not None and options.fault not in DEMOS:
             raise UsageError(f"there is no fault {options.fault!r} to show; `demo --list` names them")
         budget = self._budget(options.budget)
-        with Play(load_spec("strict"), self.interrupts, fault=options.fault, slow=options.slow) as play:
+        runner = self.env.get("RUNNER_NAME", "")
+        strict = load_spec("strict")
+        with Play(strict, self.interrupts, runner=runner, fault=options.fault, slow=options.slow) as play:
             broken = play.unwritable()
             if broken is not None:
-                self.targets["json"] = broken
+                self.ending.targets["json"] = broken
             face = play.watcher(self._face(play.memory))
             return self._carry_out(play.spec, play.environment, budget or play.budget, face)
 
@@ -236,7 +207,7 @@ class _Command:
         name = "spec" if code == "spec.invalid" else "usage"
         report.checks = [CheckResult(id=name, title=f"the {name}", kind=name, outcome="error", findings=findings)]
         report.exit_code = USAGE
-        return self._finish(report, "")
+        return self.ending.finish(report)
 
     def internal(self, error: Exception) -> int:
         """End with a failure of precheck itself."""
@@ -245,112 +216,14 @@ class _Command:
 
             report = engine.empty_report(self.env)
             report.checks = [engine.internal_result(error)]
-            return self._finish(report, "")
+            return self.ending.finish(report)
         except Exception as again:  # noqa: BLE001 - nothing else can be relied on any more
             self.terminal.err(f"precheck: internal error: {type(error).__name__}, then {type(again).__name__}")
             return INTERNAL
 
-    def _finish(self, report: Report, success: str) -> int:
-        """Write the reports, then say how it ended; the success line comes last, and only after everything else."""
-        from precheck_lib.report import finding_lines
-
-        self.interrupts.final = True
-        if self.interrupts.stop.is_set and report.verdict != "cancelled":
-            # Before the run began, or after it could not: still a cancelled one.
-            report.verdict, report.exit_code = "cancelled", 128 + (self.interrupts.stop.signum or 0)
-        for line in self._deliver(report):
-            self.terminal.err(f"precheck: {line}")
-        for line in finding_lines(report):
-            self.terminal.err(line)
-        if report.exit_code == 0:
-            self.terminal.out(success)
-            if self.terminal.broken:
-                self.terminal.err("precheck: stdout cannot be written, so nobody can see that this passed")
-                return INTERNAL
-        return report.exit_code
-
-    def _deliver(self, report: Report) -> list[str]:
-        """Write all reports; where one cannot be, a pass becomes an error, which the others say then."""
-        if not self.targets:
-            return []
-        from precheck_lib.report.deliver import Document, deliver
-
-        said: list[str] = []
-        left = dict(self.targets)
-        while left:
-            failed = deliver([Document(path, self._render(form, report)) for form, path in left.items()])
-            if not failed:
-                break
-            if report.exit_code == 0:
-                self._unwritten(report, [one.message for one in failed])
-            elif report.checks[-1].id != "reports":
-                said += [one.message for one in failed]
-            lost = {one.path for one in failed}
-            left = {form: path for form, path in left.items() if path not in lost}
-        return said
-
-    def _render(self, form: str, report: Report) -> bytes:
-        if form == "json":
-            from precheck_lib.report.json_report import json_bytes
-
-            return json_bytes(report)
-        from precheck_lib.report.junit import junit_bytes
-
-        return junit_bytes(report, workspace=self._workspace(report))
-
-    def _workspace(self, report: Report) -> str | None:
-        from precheck_lib.spec.load import built_in_folder
-
-        path = report.spec.path
-        if path is None or os.path.dirname(os.path.abspath(path)) == built_in_folder():
-            return None  # a built-in spec is no file of the job's
-        try:
-            return self.env.get("GITHUB_WORKSPACE") or os.getcwd()
-        except OSError:
-            return None  # the working folder is gone
-
-    @staticmethod
-    def _unwritten(report: Report, texts: list[str]) -> None:
-        from precheck_lib.findings import make
-        from precheck_lib.outcome import CheckResult
-
-        report.verdict, report.exit_code = "error", INTERNAL
-        findings = [make("report.unwritable", text) for text in texts]
-        report.checks.append(
-            CheckResult(id="reports", title="the reports", kind="reports", outcome="error", findings=findings)
+    def _take_report_options(self, options: argparse.Namespace) -> None:
+        self.ending.set_targets(
+            json=getattr(options, "json", None),
+            junit=getattr(options, "junit", None),
+            out=getattr(options, "out", None),
         )
-
-    # Where the reports go ----------------------------------------------------------------------------------------
-
-    def _find_targets(self, options: argparse.Namespace) -> None:
-        self._set_targets(
-            getattr(options, "json", None), getattr(options, "junit", None), getattr(options, "out", None)
-        )
-
-    def _find_targets_anyhow(self) -> None:
-        """Find the report options of a command line that cannot be used otherwise."""
-        parser = _Parser(add_help=False, allow_abbrev=False)
-        _report_arguments(parser)
-        with contextlib.suppress(UsageError):
-            options, _ = parser.parse_known_args(self.arguments)
-            self._find_targets(options)
-
-    def _set_targets(self, json: str | None, junit: str | None, out: str | None) -> None:
-        if out is not None:
-            self.targets = {
-                "json": os.path.join(out, "precheck.json"),
-                "junit": os.path.join(out, "precheck.xml"),
-            }
-        if json is not None:
-            self.targets["json"] = json
-        if junit is not None:
-            self.targets["junit"] = junit
-        if len(self.targets) > len({os.path.abspath(path) for path in self.targets.values()}):
-            same = self.targets.pop("junit")
-            raise UsageError(f"--json and --junit both name {same}; give each report a file of its own")
-
-
-__all__ = ["UsageError", "run_command_line"]
-
-if __name__ == "__main__":
-    sys.exit("run `python -m precheck_lib`")

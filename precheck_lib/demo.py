@@ -116,12 +116,14 @@ def list_lines() -> Iterator[str]:
 class Play:
     """A stage set for a demo, as a context manager. `environment`, `spec`, `budget` and `watcher` are for the run."""
 
-    def __init__(self, spec: Spec, interrupts: Interrupts, *, fault: str | None = None, slow: bool = False) -> None:
+    def __init__(
+        self, spec: Spec, interrupts: Interrupts, *, runner: str = "", fault: str | None = None, slow: bool = False
+    ) -> None:
         self.demo = DEMOS[fault] if fault is not None else Demo(letter="", text="")
         self.spec = spec if fault is None else shortened(spec)
         self.budget = 5.0 if self.demo.special == "budget" else None
         self._interrupts = interrupts
-        self._slow = slow
+        self._runner = runner
         self._folder = tempfile.TemporaryDirectory(prefix="precheck-demo-")
         models = {"qwen3:8b": Model(), "gpt-oss:20b": Model(size=96 << 20, context_length=131072)}
         if slow:
@@ -153,7 +155,7 @@ class Play:
             self._folder.cleanup()
 
     def _environment(self) -> dict[str, str]:
-        environment = dict(self.stage.environment)
+        environment = {**self.stage.environment, "RUNNER_NAME": self._runner}
         for name, value in self.demo.env.items():
             if value is None:
                 environment.pop(name, None)

@@ -210,7 +210,7 @@ def run_children(
     budget.check("child")
     try:
         for command in commands:
-            children.append(_Child(command, max_stdout, budget))  # noqa: PERF401 - what has begun has to be known if one fails
+            children.append(_Child(command, max_stdout, budget))  # noqa: PERF401 - known, should the next one fail
         if meanwhile is not None:
             meanwhile()
         _watch(children, budget)
@@ -229,11 +229,11 @@ def _running(children: list[_Child]) -> list[_Child]:
 
 def _watch(children: list[_Child], budget: Budget) -> None:
     """Read the pipes until every child has gone and its pipes are closed, or given up (flood, orphans)."""
-    while running := _running(children):
+    while True:
         poller = select.poll()
         owners: dict[int, _Child] = {}
         pause = _LOOK_SECONDS
-        for child in running:
+        for child in _running(children):
             pipes = child.open_pipes
             gone = child.has_exited()
             orphaned = child.gone_at is not None and time.monotonic() > child.gone_at + _ORPHAN_SECONDS
@@ -245,6 +245,8 @@ def _watch(children: list[_Child], budget: Budget) -> None:
             for descriptor in pipes:
                 poller.register(descriptor, READ)
                 owners[descriptor] = child
+        if not _running(children):
+            return
         try:
             for descriptor, _ in budget.child(pause).poll(poller, "child", *owners):
                 owners[descriptor].read(descriptor)

@@ -7,6 +7,7 @@ import functools
 import os
 import socket
 import ssl
+import threading
 from typing import TYPE_CHECKING, Any
 
 from precheck_lib.bounded.budget import READ, WRITE
@@ -87,9 +88,8 @@ class BudgetTlsSocket(BoundedSocket, ssl.SSLSocket):
         self._send_all(lambda part: ssl.SSLSocket.send(self, part, flags), data)
 
 
-@functools.cache
-def context() -> ssl.SSLContext:
-    """Make the one context of the process: verified against certifi's roots and the system's own store.
+def make_context() -> ssl.SSLContext:
+    """Make a context: verified against certifi's roots and the system's own store.
 
     The system's store is taken from the paths compiled into OpenSSL. `set_default_verify_paths` would read
     `SSL_CERT_FILE` and `SSL_CERT_DIR` from the environment, which must have no effect (CONTRACT A2).
@@ -106,6 +106,16 @@ def context() -> ssl.SSLContext:
     if os.path.isdir(paths.openssl_capath):
         made.load_verify_locations(capath=paths.openssl_capath)
     return made
+
+
+_making = threading.Lock()
+_shared = functools.cache(make_context)
+
+
+def context() -> ssl.SSLContext:
+    """Return the one context of the process."""
+    with _making:  # threads that come at the same time would each make one, which takes 20 ms
+        return _shared()
 
 
 def wrap(sock: BudgetSocket, host: str, budget: Budget) -> BudgetTlsSocket:

@@ -107,7 +107,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def trusting(authority: Path) -> ssl.SSLContext:
     """A context as the clients have it that trusts the authority of these tests as well."""
-    made = tls.context.__wrapped__()
+    made = tls.make_context()
     made.load_verify_locations(authority / "ca.pem")
     return made
 

@@ -185,7 +185,7 @@ BAD = [
 def test_a_bad_server_ends_the_request_long_before_its_time_with_the_right_error(bad, serve, ends_within):
     server = serve(lambda peer: (peer.request(), bad.script(peer)))
     with ends_within(LIMIT, flood=bad.is_flood), pytest.raises(TransportError) as caught:
-        ask(server.url(), total_seconds=30, max_body=(256 << 10) if bad.is_flood else http.MAX_BODY)
+        ask(server.url(), total_seconds=30, max_body=(64 << 10) if bad.is_flood else http.MAX_BODY)
     assert told(caught.value) == bad.end
     assert server.connections == 1, "nothing is asked twice"
 

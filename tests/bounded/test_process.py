@@ -75,6 +75,15 @@ def test_a_child_that_ends_is_told_with_what_it_printed(family):
     assert result == ChildResult(ended="exit", code=0, stdout=b"hi\n", stderr=b"oh\n")
 
 
+def test_a_quick_child_is_not_waited_for():
+    took = []
+    for _ in range(5):
+        started = time.monotonic()
+        assert run(Command(argv=["true"], env=ENV)).ended == "exit"
+        took.append(time.monotonic() - started)
+    assert min(took) < 0.04
+
+
 def test_an_exit_status_is_told(family):
     result = run(family.python("sys.exit(3)"))
     assert (result.ended, result.code) == ("exit", 3)

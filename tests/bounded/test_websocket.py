@@ -222,7 +222,7 @@ BAD_SESSIONS = [
 
 @pytest.mark.parametrize("bad", [bad for bad in BAD_SESSIONS if not bad.is_slow], ids=lambda bad: bad.name)
 def test_a_bad_server_ends_the_session_long_before_its_time_with_the_right_error(bad, serve, ends_within, monkeypatch):
-    monkeypatch.setattr(websocket, "MAX_BYTES", 256 << 10)  # the tracing of memory makes two mebibytes slow
+    monkeypatch.setattr(websocket, "MAX_BYTES", 96 << 10)  # the tracing of memory makes two mebibytes slow
     session = session_to(serve(bad.script), budget=Budget(30))
     with ends_within(LIMIT, flood=bad.is_flood), pytest.raises(TalkError) as caught, session:
         session.receive()

@@ -46,7 +46,7 @@ def test_metacharacters_are_only_characters():
 
 
 @pytest.mark.parametrize(
-    "secret", ['quote"back\\slash', "line\nfeed\ttab", "schlüssel-ß", "a/b+c d=&%", "'single' \x1b"]
+    "secret", ['quote"back\\slash', "line\nfeed\ttab", "schlüssel-ß", 'schlüssel "ß"', "a/b+c d=&%", "'single' \x1b"]
 )
 def test_every_usual_form_of_a_secret_is_found(secret):
     forms = {

@@ -79,6 +79,13 @@ def test_the_smallest_budget_works(bench):
     assert bench.run(bench.changes("c", reserve=7.0, settle=2.0), budget=10.0).verdict == "ready"
 
 
+def test_the_smallest_budget_is_told_in_whole_seconds_above_what_is_needed(bench):
+    for reserve, settle, smallest in ((7.0, 2.0, 10), (7.5, 2.0, 10), (7.5, 2.5, 11), (0.2, 0.0, 1)):
+        with pytest.raises(BudgetTooSmallError) as caught:
+            bench.run(bench.changes("c", reserve=reserve, settle=settle), budget=0.5)
+        assert caught.value.smallest == smallest
+
+
 def test_without_a_change_any_budget_will_do(bench):
     assert bench.run(bench.reads("a"), budget=0.5).verdict == "ready"
 
@@ -100,6 +107,14 @@ def test_once_the_budget_is_over_nothing_more_is_begun_and_that_is_said(bench):
     assert "the run's own budget of 0.05 s is over" in finding.evidence
 
 
+def test_as_long_as_there_is_time_a_failure_keeps_only_what_needs_it(bench):
+    def fail(_context):
+        raise not_ready("usage", "wrong")
+
+    report = bench.run(bench.reads("a", fail), bench.reads("b"), budget=0.5)
+    assert outcomes(report) == {"a": "failed", "b": "passed"}
+
+
 def test_a_deadline_that_is_the_budget_of_the_run_says_so(bench):
     report = bench.run(bench.reads("a", lambda context: context.budget.sleep(5)), budget=0.05)
     (finding,) = report.checks[0].findings
@@ -109,7 +124,7 @@ def test_a_deadline_that_is_the_budget_of_the_run_says_so(bench):
 
 
 def test_a_deadline_of_a_check_alone_does_not_blame_the_run(bench):
-    report = bench.run(bench.reads("a", lambda context: context.budget.sleep(5), budget=0.05), budget=5.0)
+    report = bench.run(bench.reads("a", lambda context: context.budget.sleep(5), budget=0.05), budget=0.8)
     (finding,) = report.checks[0].findings
     assert finding.code == "transport.deadline"
     assert "budget" not in finding.evidence

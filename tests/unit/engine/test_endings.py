@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
 
 import pytest
 
 from precheck_lib.checks.env import EnvOptions, Role
-from precheck_lib.errors import AnswerError, CertificateError, ConnectError, DeadlineError, GarbledError, StatusError
+from precheck_lib.errors import (
+    AnswerError,
+    Cancelled,
+    CertificateError,
+    ConnectError,
+    DeadlineError,
+    GarbledError,
+    StatusError,
+)
 from precheck_lib.findings import NotReadyError, make, not_ready
 from precheck_lib.outcome import CycleRecord, Source
 from precheck_lib.spec import CheckSpec
@@ -58,8 +68,9 @@ def test_only_curl_numbers_are_said_and_only_in_the_first_message(bench):
     for exit_codes, first in (("plain", "one"), ("curl", "one [curl: (28)]")):
         report = bench.run(bench.reads("a", raising(error)), exit_codes=exit_codes)
         assert [finding.message for finding in report.checks[0].findings] == [first, "two"]
-    report = bench.run(bench.reads("a", raising(not_ready("usage", "one"))), exit_codes="curl")
-    assert report.checks[0].findings[0].message == "one"
+    for error in (not_ready("usage", "one"), ValueError("one"), Cancelled(15)):
+        report = bench.run(bench.reads("a", raising(error)), exit_codes="curl")
+        assert "curl" not in report.checks[0].findings[0].message
 
 
 def test_a_talk_that_failed_is_named_by_the_title_of_its_check(bench):
@@ -158,12 +169,23 @@ def test_the_report_names_spec_host_and_times(bench):
     assert report.started.endswith("Z")
     assert len(report.started) == 20
     assert report.budget_s == 5.0
-    assert 0 <= report.checks[0].started_s <= report.elapsed_s < 5
+    assert report.host.python == ".".join(map(str, sys.version_info[:3]))
+
+
+def test_a_check_knows_when_it_began_and_how_long_it_took(bench):
+    report = bench.run(
+        bench.reads("a", lambda _: time.sleep(0.02)), bench.reads("b", lambda _: time.sleep(0.01)), budget=1.23456
+    )
+    first, second = report.checks
+    assert 0.02 <= first.elapsed_s < 0.5
+    assert 0.01 <= second.elapsed_s < first.elapsed_s + 0.5
+    assert first.started_s + first.elapsed_s <= second.started_s + 0.001
+    assert second.started_s + second.elapsed_s <= report.elapsed_s + 0.001
+    times = [first.started_s, first.elapsed_s, second.started_s, second.elapsed_s, second.budget_s, report.elapsed_s]
+    assert times == [round(seconds, 3) for seconds in times]
 
 
 def test_what_is_needed_later_is_imported_while_a_child_runs_and_what_is_missing_is_no_fault(bench):
-    import sys
-
     sys.modules.pop("colorsys", None)
     sys.modules.pop("sndhdr_of_tests", None)
     report = bench.run(

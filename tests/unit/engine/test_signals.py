@@ -7,7 +7,7 @@ import time
 import pytest
 
 from precheck_lib.errors import Cancelled
-from precheck_lib.findings import not_ready
+from precheck_lib.findings import make, not_ready
 from tests.unit.engine.conftest import outcomes
 
 
@@ -44,8 +44,13 @@ def test_a_signal_that_a_check_does_not_notice_ends_the_next_one(bench, interrup
 
 
 def test_a_signal_after_the_last_check_is_said_of_that_one(bench, interrupts, signal_now):
-    report = bench.run(bench.reads("a"), bench.reads("b", lambda _: signal_now()), interrupts=interrupts)
+    warning = make("command.leftover", "left behind", severity="warning")
+    report = bench.run(
+        bench.reads("a", lambda _: [warning]), bench.reads("b", lambda _: signal_now()), interrupts=interrupts
+    )
     assert outcomes(report) == {"a": "passed", "b": "error"}
+    assert codes(report) == {"a": ["command.leftover"], "b": ["run.cancelled"]}
+    assert "SIGTERM" in report.checks[1].findings[0].message
     assert (report.verdict, report.exit_code) == ("cancelled", 143)
 
 
@@ -70,6 +75,15 @@ def test_a_failure_before_the_signal_stays_and_the_run_is_cancelled(bench, inter
     assert outcomes(report) == {"a": "failed", "b": "skipped for a"}
     assert codes(report) == {"a": ["usage"]}
     assert (report.verdict, report.exit_code) == ("cancelled", 130)
+
+
+def test_a_cancelled_check_says_so_once(bench, interrupts, signal_now):
+    def wait(context):
+        signal_now()
+        context.budget.check("wait")
+
+    report = bench.run(bench.reads("a", wait), interrupts=interrupts)
+    assert codes(report) == {"a": ["run.cancelled"]}
 
 
 def test_from_the_end_of_the_checks_on_a_signal_changes_nothing(bench, interrupts, signal_now):

@@ -1,0 +1,86 @@
+"""What the command line takes."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+from precheck_lib import __version__
+
+_EPILOG = """\
+exit codes: 0 ready, 1 a requirement is not met, 2 spec or usage, 3 it could not be found out, 70 internal,
+128 + n ended by signal n. The strict spec has curl's exit codes for faults of transport (7, 22, 28, ...)."""
+
+ON_NOT_READY = ("fail", "warn")
+
+
+class UsageError(Exception):
+    """Arguments that cannot be used."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises `UsageError` where argparse would end the process."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise `UsageError`."""
+        raise UsageError(message)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the whole command line."""
+    parser = Parser(
+        prog="precheck",
+        description="Decide whether this machine is fit for an expensive job.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"precheck {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser, required=True)
+    run = commands.add_parser("run", help="run a spec (the default command)", allow_abbrev=False)
+    _spec_argument(run)
+    _budget_argument(run)
+    report_arguments(run)
+    run.add_argument(
+        "--on-not-ready",
+        choices=ON_NOT_READY,
+        default="fail",
+        help="warn ends with 0 where the machine is not ready, and says so",
+    )
+    plan = commands.add_parser("plan", help="say what a run would do, touching nothing", allow_abbrev=False)
+    _spec_argument(plan)
+    _budget_argument(plan)
+    demo = commands.add_parser(
+        "demo", help="run the strict spec on stand-ins: no configuration, no GPU, no network", allow_abbrev=False
+    )
+    demo.add_argument("--fault", metavar="NAME", help="show one failure (its bounds are shortened to a second)")
+    demo.add_argument("--list", action="store_true", help="list the faults there are")
+    demo.add_argument("--slow", action="store_true", help="show a long cold load")
+    _budget_argument(demo)
+    report_arguments(demo)
+    explain = commands.add_parser("explain", help="say what a finding means and what to do", allow_abbrev=False)
+    explain.add_argument("code", help="the code of a finding, such as residency.partial")
+    commands.add_parser("action", help="run as the GitHub Action: its inputs are PRECHECK_* variables")
+    return parser
+
+
+def report_parser() -> argparse.ArgumentParser:
+    """Make a parser of the report options alone, for a command line that cannot be used otherwise."""
+    parser = Parser(add_help=False, allow_abbrev=False)
+    report_arguments(parser)
+    return parser
+
+
+def _spec_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("spec", nargs="?", help="the name of a built-in spec, or else a path (default: ./precheck.yml)")
+
+
+def _budget_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--budget", metavar="TIME", help="what the whole run may take, such as 15m or 90s")
+
+
+def report_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where the reports go."""
+    parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
+    parser.add_argument("--junit", metavar="FILE", help="write the report as JUnit XML")
+    parser.add_argument("--out", metavar="DIR", help="write all reports into a folder (precheck.json, precheck.xml)")
