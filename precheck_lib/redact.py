@@ -129,6 +129,4 @@ def _leaves(value: Any, *, hidden: bool, names: bool = False) -> Iterator[str]:
             yield from _leaves(part, hidden=hidden)
     elif hidden and isinstance(value, str):
         # "{env:NAME}" is the name of a secret, and what stands around it may be one.
-        for piece in _PLACEHOLDER.split(value):
-            yield piece
-            yield _SCHEME.sub("", piece)
+        yield from (_SCHEME.sub("", piece) for piece in _PLACEHOLDER.split(value))

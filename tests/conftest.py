@@ -24,10 +24,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _FAILED = pytest.StashKey[bool]()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "leaves(*kinds): the test may leave behind what is named: thread, child, descriptor"
-    )
+def pytest_configure() -> None:
     if sys.platform == "linux":
         # An orphan of a command that was run becomes our child, so that it is found whatever it did to get away.
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -50,7 +47,7 @@ def _descriptors() -> dict[int, str]:
 
 def _children() -> dict[int, str]:
     found = {}
-    for process in psutil.Process().children(recursive=True):
+    for process in psutil.Process().children():  # what those have started is theirs until they end
         with contextlib.suppress(psutil.Error):
             found[process.pid] = f"{process.name()} ({process.status()})"
     return found
@@ -80,11 +77,10 @@ def _left(before: tuple[set[threading.Thread], set[int], dict[int, str]]) -> dic
 def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     before = set(threading.enumerate()), set(_children()), _descriptors()
     yield
-    allowed = {kind for mark in request.node.iter_markers("leaves") for kind in mark.args}
     end = time.monotonic() + _PATIENCE_SECONDS
     pause = 0.001
     while True:
-        left = {kind: what for kind, what in _left(before).items() if what and kind not in allowed}
+        left = {kind: what for kind, what in _left(before).items() if what}
         if not left or time.monotonic() > end:
             break
         time.sleep(pause)

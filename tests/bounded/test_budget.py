@@ -120,7 +120,7 @@ def test_a_wait_ends_when_the_descriptor_is_ready(pipe, ends_within):
 
 
 def test_a_wait_ends_at_the_budget(pipe, ends_within):
-    with ends_within(0.3, overrun=0.1), pytest.raises(DeadlineError):
+    with ends_within(0.3), pytest.raises(DeadlineError):
         Budget(0.3).wait(pipe[0], READ, "head")
 
 
@@ -140,7 +140,7 @@ def test_a_sleep_lasts_as_long_as_it_is_told():
 
 
 def test_a_sleep_ends_with_the_budget(ends_within):
-    with ends_within(0.1, overrun=0.1), pytest.raises(DeadlineError):
+    with ends_within(0.1), pytest.raises(DeadlineError):
         Budget(0.1).sleep(30)
 
 
@@ -152,9 +152,9 @@ WAITS = {
 
 @pytest.mark.parametrize("how", WAITS)
 def test_another_thread_ends_a_wait_at_once(how, pipe, cancel, ends_within):
-    timer = threading.Timer(0.1, cancel.set, [15])
+    timer = threading.Timer(0.05, cancel.set, [15])
     timer.start()
-    with ends_within(0.1, overrun=0.1), pytest.raises(Cancelled) as caught:
+    with ends_within(0.05, overrun=0.15), pytest.raises(Cancelled) as caught:
         WAITS[how](Budget(30, cancel=cancel).child(), pipe[0])
     timer.join()
     assert caught.value.signum == 15
@@ -164,8 +164,8 @@ def test_another_thread_ends_a_wait_at_once(how, pipe, cancel, ends_within):
 def test_a_signal_handler_ends_a_wait_at_once(how, pipe, cancel, ends_within):
     before = signal.signal(signal.SIGALRM, lambda number, _: cancel.set(number))
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
-        with ends_within(0.1, overrun=0.1), pytest.raises(Cancelled):
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with ends_within(0.05, overrun=0.15), pytest.raises(Cancelled):
             WAITS[how](Budget(30, cancel=cancel), pipe[0])
     finally:
         signal.signal(signal.SIGALRM, before)
@@ -182,7 +182,7 @@ def test_a_signal_that_a_handler_only_counts_does_not_end_a_wait_early(pipe):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert 0.3 <= time.monotonic() - started < 0.4
+    assert 0.3 <= time.monotonic() - started < 0.55
     assert len(seen) > 2
 
 
@@ -221,6 +221,6 @@ def test_a_wait_with_a_closed_flag_neither_spins_nor_misses_its_end(pipe, ends_w
     cancel = Cancel()
     cancel.close()
     busy = time.process_time()
-    with ends_within(0.3, overrun=0.1), pytest.raises(DeadlineError):
+    with ends_within(0.3), pytest.raises(DeadlineError):
         Budget(0.3, cancel=cancel).wait(pipe[0], READ, "head")
-    assert time.process_time() - busy < 0.1
+    assert time.process_time() - busy < 0.15

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from precheck_lib.simulate import Model, Stage
-from tests.contract.harness import start_precheck, write_strict
+from tests.contract.harness import open_stage, start_precheck, write_strict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ def make_stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
         made = []
 
         def make(**arguments: Any) -> Stage:
-            made.append(stack.enter_context(Stage(tmp_path / f"stage{len(made)}", **arguments)))
+            made.append(stack.enter_context(open_stage(tmp_path / f"stage{len(made)}", **arguments)))
             return made[-1]
 
         yield make

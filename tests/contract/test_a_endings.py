@@ -7,8 +7,17 @@ import shutil
 
 import pytest
 
-from precheck_lib.simulate import Command, Stage
-from tests.contract.harness import ORDER, ROOT, Family, command_of, run_precheck, write_strict
+from precheck_lib.simulate import Command
+from tests.contract.harness import (
+    BRIEF,
+    ORDER,
+    ROOT,
+    Family,
+    command_of,
+    open_stage,
+    run_precheck,
+    write_strict,
+)
 
 # what happened: stage, roles on top of the stage's, and the JUnit word, exit code and blocker of a strict run
 ROWS = {
@@ -55,12 +64,12 @@ ROWS = {
 def ends(request, tmp_path_factory):
     """Each row's run."""
     place = tmp_path_factory.mktemp("rows")
-    spec = write_strict(place / "spec")
+    small, brief = write_strict(place / "small"), write_strict(place / "brief", BRIEF)
 
     def run(name):
         arguments, roles, *_ = ROWS[name]
-        with Stage(place / name, **arguments) as stage:
-            return run_precheck({**stage.environment, **roles}, spec=spec)
+        with open_stage(place / name, **arguments) as stage:
+            return run_precheck({**stage.environment, **roles}, spec=brief if "deadline" in name else small)
 
     function = "test_each_ending_has_its_word_its_verdict_and_its_exit_code"
     return Family(request, function, ROWS, run)

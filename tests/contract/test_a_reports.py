@@ -192,6 +192,9 @@ def test_a_fifo_whose_reader_comes_late_is_written_to(tiny, place):
     with start_precheck(GOOD, "--json", str(fifo), "--junit", str(report), spec=tiny, reports=False) as running:
         wait_until(lambda: len(os.listdir(place)) > 1)  # the other report is being prepared
         assert not report.exists()
+        assert running.process.stdout is not None
+        assert b"alpha" in running.process.stdout.readline()
+        assert not select.select([running.process.stdout], [], [], 0.05)[0]  # no success line before the reports
         assert json.loads(read_fifo(fifo))["verdict"] == "ready"
         assert running.finish().code == 0
     assert sorted(os.listdir(place)) == ["fifo", "report.xml"]

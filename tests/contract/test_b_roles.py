@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from precheck_lib.simulate import Stage
 from tests.contract.harness import (
     Family,
     nothing_was_contacted,
+    open_stage,
     run_all,
     run_precheck,
     write_script,
@@ -75,7 +75,7 @@ class Guarded:
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
     place = tmp_path_factory.mktemp("guarded")
-    with Stage(place / "stage") as stage:
+    with open_stage(place / "stage") as stage:
         yield Guarded(stage, place)
 
 
@@ -237,6 +237,8 @@ def test_the_effort_is_one_word(value, roles_fail):
 
 
 CONFIGS = {
+    "broken-behind-a-key": ('{"provider": {"ollama": {"options": {"apiKey": "hunter2" "x"}}}}', "JSON"),
+    "same-key-twice": ('{"apiKey": "hunter2", "apiKey": "hunter2"}', ""),
     "no-json": ("{model: 1}", "JSON"),
     "list": ("[1]", "object"),
     "string": ('"text"', "object"),
@@ -275,6 +277,7 @@ def test_the_configuration_is_a_json_object_with_models(name, config_fails):
     ended = config_fails[name]
     messages = [message for message in ended.messages if message.startswith("OPENCODE_CONFIG_CONTENT:")]
     assert any(CONFIGS[name][1] in message for message in messages), ended
+    assert "hunter2" not in ended.out + ended.err + ended.raw.decode()
 
 
 @pytest.mark.parametrize("name", JSONC)

@@ -7,11 +7,14 @@ import shlex
 
 import pytest
 
-from precheck_lib.simulate import CodexStandIn, Command, Stage
+from precheck_lib.simulate import CodexStandIn, Command
 from tests.contract.harness import (
+    BRIEF,
+    FORKING,
     SPECS,
     Family,
     nothing_was_contacted,
+    open_stage,
     run_all,
     run_precheck,
     write_script,
@@ -120,7 +123,7 @@ def wrong_ends(request, tmp_path_factory):
 
     def run(case):
         name, command, _ = WRONG[case]
-        with Stage(place / case, **{f"{name}_command": command}) as stage:
+        with open_stage(place / case, **{f"{name}_command": command}) as stage:
             return stage, run_precheck(stage, spec=spec)
 
     return Family(request, "test_anything_else_on_stdout_is_a_wrong_version", WRONG, run)
@@ -168,8 +171,9 @@ def spoilt(request, tmp_path_factory):
     spec = write_strict(place / "spec")
 
     def run(name):
-        with Stage(place / name) as stage:
-            SPOIL[name](stage.commands["codex"])
+        with open_stage(place / name) as stage:
+            with FORKING:
+                SPOIL[name](stage.commands["codex"])
             folder = str(stage.commands["codex"].parent)
             return stage, run_precheck({**stage.environment, "PATH": folder}, spec=spec)
 
@@ -204,11 +208,11 @@ def test_both_wrong_commands_are_named(make_stage, small_strict):
     assert "0.2.0" in ended.messages[1]
 
 
-def test_a_command_that_hangs_is_ended_at_its_bound(make_stage, small_strict):
+def test_a_command_that_hangs_is_ended_at_its_bound(make_stage, tmp_path):
     # That it and what it started are gone is seen by the fixture that watches every test.
     command = Command("", sleep_seconds=60, ignore_term=True, grandchild_seconds=60)
     stage = make_stage(codex_command=command)
-    ended = run_precheck(stage, spec=small_strict)
+    ended = run_precheck(stage, spec=write_strict(tmp_path / "spec", BRIEF))
     assert ended.code == 28, ended
     assert ended.blockers == ["commands"]
     assert ended.words["commands"] == "error"
@@ -325,11 +329,12 @@ def test_a_version_that_only_contains_the_pin_is_another_one(version, make_stage
 ORIGINATORS = (None, "codex_cli_rs", "my-tool/0.170.2 (x; y)", "Codex Desktop 0.170.2")
 
 
-def test_the_version_of_codex_is_found_whoever_named_the_server_first(stage, small_strict):
-    home = stage.environment["TEST_CODEX_HOME"]
+def test_the_version_of_codex_is_found_whoever_named_the_server_first(make_stage, small_strict):
     with contextlib.ExitStack() as stack:
         calls = []
         for originator in ORIGINATORS:
+            stage = make_stage()  # one for each: they change what is resident
+            home = stage.environment["TEST_CODEX_HOME"]
             codex = stack.enter_context(CodexStandIn(home, originator=originator))
             env = {**stage.environment, "TEST_CODEX_WS_URL": codex.url}
             calls.append(lambda env=env: run_precheck(env, spec=small_strict))

@@ -581,9 +581,9 @@ def test_a_signal_before_the_first_load_changes_nothing_more(
     stage = make_stage(models=ONE, faults={"ollama": "never-leaves"})
     with start_precheck(stage, spec=spec()) as running:
         assert stage.ollama.wait_for(lambda: len(story(stage)) >= 4, 10)
-        running.signal(signal.SIGINT)
+        running.signal(signal.SIGTERM)
         ended = running.finish()
-    assert ended.code == 128 + signal.SIGINT, ended
+    assert ended.code == 128 + signal.SIGTERM, ended
     assert changes(stage) == ["unload qwen3:8b"]
     is_unarmed = "cleanup" not in ended.err and UNCONFIRMED not in ended.err
     assert is_unarmed, ended

@@ -6,13 +6,15 @@ import json
 
 import pytest
 
-from precheck_lib.simulate import Command, Model, Stage
+from precheck_lib.simulate import Command, Model
 from precheck_lib.units import parse_duration
 from tests.contract.harness import (
+    BRIEF,
     SPECS,
     Family,
     Scripted,
     full_listener,
+    open_stage,
     read_yaml,
     run_all,
     run_precheck,
@@ -58,11 +60,11 @@ DRIPS = {
 def drips(request, tmp_path_factory):
     """The run in which each of them drips."""
     place = tmp_path_factory.mktemp("drips")
-    spec = write_strict(place / "spec")
+    spec = write_strict(place / "spec", BRIEF)
 
     def run(name):
         faults, options, _ = DRIPS[name]
-        with Stage(place / name, faults=faults, fault_options=options, **one_model()) as stage:
+        with open_stage(place / name, faults=faults, fault_options=options, **one_model()) as stage:
             return run_precheck(stage, spec=spec)
 
     function = "test_a_server_that_drips_is_cut_off_at_the_total"
@@ -83,9 +85,9 @@ def test_a_server_that_drips_is_cut_off_at_the_total(name, drips):
     assert ended.check(check)["elapsed_s"] < 2.0
 
 
-def test_a_drip_of_the_inventory_is_no_inventory_until_the_removal_deadline(make_stage, small_strict):
+def test_a_drip_of_the_inventory_is_no_inventory_until_the_removal_deadline(make_stage, tmp_path):
     stage = make_stage(faults={"ollama": "drip"}, fault_options={"ollama": {"at": "ps", "every": 0.2}}, **one_model())
-    ended = run_precheck(stage, spec=small_strict)
+    ended = run_precheck(stage, spec=write_strict(tmp_path / "spec", BRIEF))
     assert ended.code == 28, ended
     assert "Ollama residency removal deadline elapsed" in ended.err
     reads = [request for request in requests_of(ended, "residency") if request["url"].endswith("/ps")]
@@ -106,11 +108,11 @@ CONNECT = {
 def unanswered(request, tmp_path_factory):
     """The run against something that takes no connection."""
     place = tmp_path_factory.mktemp("unanswered")
-    spec = write_strict(place / "spec")
+    spec = write_strict(place / "spec", BRIEF)
 
     def run(name):
         role, scheme, _ = CONNECT[name]
-        with Stage(place / name) as stage, full_listener() as full, Scripted() as silent:
+        with open_stage(place / name) as stage, full_listener() as full, Scripted() as silent:
             authority = silent.authority if name == "tls" else full
             return run_precheck({**stage.environment, role: f"{scheme}://{authority}"}, spec=spec)
 
@@ -125,6 +127,15 @@ def test_connecting_has_a_bound_of_its_own(name, unanswered):
     assert ended.blockers == [check]
     assert "0.5 s" in ended.messages[0]
     assert 0.45 <= ended.check(check)["elapsed_s"] < 0.95
+
+
+def test_the_bounds_cover_name_resolution(stage, tmp_path):
+    # Whether the resolver of this machine says no or says nothing, it is over by the bound of connecting.
+    env = {**stage.environment, "TEST_OPENCODE_URL": "http://no-such-name.precheck.invalid:4096"}
+    ended = run_precheck(env, spec=write_strict(tmp_path / "spec", BRIEF))
+    assert ended.code in (6, 28), ended
+    assert ended.blockers == ["opencode-health"]
+    assert ended.check("opencode-health")["elapsed_s"] < 0.95
 
 
 @pytest.mark.parametrize("fault", ["empty-reply", "status"])
@@ -214,9 +225,9 @@ def test_the_report_lists_every_request_in_order_with_its_bounds(stage):
         assert request["bytes"] > 0
 
 
-def test_a_request_without_an_answer_is_listed_too_and_its_deadline_is_said(make_stage, small_strict):
+def test_a_request_without_an_answer_is_listed_too_and_its_deadline_is_said(make_stage, tmp_path):
     stage = make_stage(faults={"opencode": "silence"})
-    ended = run_precheck(stage, spec=small_strict)
+    ended = run_precheck(stage, spec=write_strict(tmp_path / "spec", BRIEF))
     assert "deadline of 1 s elapsed [curl: (28)]" in ended.err
     (request,) = requests_of(ended, "opencode-health")
     assert request["status"] is None
@@ -342,7 +353,7 @@ def cut(request, tmp_path_factory):
 
     def run(name):
         faults, options, _ = CUT[name]
-        with Stage(place / name, faults=faults, fault_options=options, **one_model()) as stage:
+        with open_stage(place / name, faults=faults, fault_options=options, **one_model()) as stage:
             return stage, run_precheck(stage, "--budget", "3s", spec=spec)
 
     return Family(request, "test_the_steps_of_a_cycle_are_cut_at_the_budget_less_the_reserve", CUT, run)
@@ -409,7 +420,6 @@ def test_the_strict_spec_has_the_numbers_of_the_contract():
 @pytest.mark.thirty_seconds
 def test_the_real_removal_deadline_is_waited_out(thirty_seconds):
     stage, ended = thirty_seconds()
-    assert isinstance(stage, Stage)
     assert ended.code == 28, ended
     assert ended.blockers == ["residency"]
     assert ended.words["residency"] == "failed"

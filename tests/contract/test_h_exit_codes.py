@@ -8,8 +8,16 @@ import socket
 
 import pytest
 
-from precheck_lib.simulate import Stage
-from tests.contract.harness import Family, Scripted, SelfSigned, full_listener, run_precheck, write_strict
+from tests.contract.harness import (
+    BRIEF,
+    Family,
+    Scripted,
+    SelfSigned,
+    full_listener,
+    open_stage,
+    run_precheck,
+    write_strict,
+)
 
 
 def _at_opencode(fault, **options):
@@ -82,22 +90,10 @@ def _deaf(make_stage, stack):
         connection.read_exactly(1000)
         connection.reset()
 
-    server = Scripted.__new__(Scripted)
-    server._talk = talk
-    server._small = True
+    server = stack.enter_context(Scripted(talk))
     # A small segment size and a small window keep the system from taking the whole request off the sender's hands.
-    plain = socket.socket
-
-    class Narrow(plain):
-        def listen(self, *args):
-            self.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
-            self.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            super().listen(*args)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(socket, "socket", Narrow)
-        Scripted.__init__(server, talk)
-    stack.enter_context(server)
+    server._listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+    server._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     pair = {"TEST_OPENCODE_USERNAME": "u" * 120_000, "TEST_OPENCODE_PASSWORD": "p" * 120_000}
     return {**make_stage().environment, "TEST_OPENCODE_URL": server.url, **pair}
 
@@ -129,16 +125,20 @@ CODES = {
 
 def _run(prepare, place, spec):
     with contextlib.ExitStack() as stack:
-        return run_precheck(prepare(lambda **more: stack.enter_context(Stage(place, **more)), stack), spec=spec)
+        return run_precheck(prepare(lambda **more: stack.enter_context(open_stage(place, **more)), stack), spec=spec)
 
 
 @pytest.fixture(scope="module")
 def strict_ends(request, tmp_path_factory):
     """The strict run of each fault."""
     place = tmp_path_factory.mktemp("strict")
-    spec = write_strict(place / "spec")
+    small, brief = write_strict(place / "small"), write_strict(place / "brief", BRIEF)
+
+    def run(name):
+        return _run(CODES[name][0], place / name, brief if name.startswith("28") else small)
+
     function = "test_a_fault_of_transport_has_curls_exit_code_and_says_it"
-    return Family(request, function, CODES, lambda name: _run(CODES[name][0], place / name, spec))
+    return Family(request, function, CODES, run)
 
 
 @pytest.mark.parametrize("name", CODES)
@@ -166,9 +166,13 @@ PLAIN = {
 def plain_ends(request, tmp_path_factory):
     """The run of each fault with a spec that does not ask for curl's exit codes."""
     place = tmp_path_factory.mktemp("plain")
-    spec = write_strict(place / "spec", exit_codes=None)
+    small, brief = (write_strict(place / f"{len(change)}", change, exit_codes=None) for change in ({}, BRIEF))
+
+    def run(name):
+        return _run(CODES[name][0], place / name, brief if name.startswith("28") else small)
+
     function = "test_a_spec_that_does_not_ask_for_them_ends_with_1_or_3"
-    return Family(request, function, PLAIN, lambda name: _run(CODES[name][0], place / name, spec))
+    return Family(request, function, PLAIN, run)
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -199,7 +203,7 @@ def cycle_ends(request, tmp_path_factory):
     def run(name):
         ended = []
         for spec in specs:
-            with Stage(place / name, faults={"ollama": RESIDENCY[name][0]}) as stage:
+            with open_stage(place / name, faults={"ollama": RESIDENCY[name][0]}) as stage:
                 ended.append(run_precheck(stage, spec=spec))
         return ended
 
@@ -232,12 +236,12 @@ WEBSOCKET = {
 def websocket_ends(request, tmp_path_factory):
     """The run of each fault of the WebSocket exchange."""
     place = tmp_path_factory.mktemp("websocket")
-    spec = write_strict(place / "spec")
+    small, brief = write_strict(place / "small"), write_strict(place / "brief", BRIEF)
 
     def run(name):
         fault, options, _ = WEBSOCKET[name]
-        with Stage(place / name, faults={"codex": fault}, fault_options={"codex": options}) as stage:
-            return run_precheck(stage, spec=spec)
+        with open_stage(place / name, faults={"codex": fault}, fault_options={"codex": options}) as stage:
+            return run_precheck(stage, spec=brief if name == "silence" else small)
 
     return Family(request, "test_the_websocket_exchange_has_curls_exit_codes_too", WEBSOCKET, run)
 

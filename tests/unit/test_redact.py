@@ -46,7 +46,16 @@ def test_metacharacters_are_only_characters():
 
 
 @pytest.mark.parametrize(
-    "secret", ['quote"back\\slash', "line\nfeed\ttab", "schlüssel-ß", 'schlüssel "ß"', "a/b+c d=&%", "'single' \x1b"]
+    "secret",
+    [
+        'quote"back\\slash',
+        "line\nfeed\ttab",
+        "schlüssel-ß",
+        "schlüsselwort",
+        'schlüssel "ß"',
+        "a/b+c d=&%",
+        "'single' \x1b",
+    ],
 )
 def test_every_usual_form_of_a_secret_is_found(secret):
     forms = {
@@ -65,7 +74,8 @@ def test_every_usual_form_of_a_secret_is_found(secret):
 
 def test_secrets_that_overlap_leave_nothing_between_them():
     assert shown("x abcdefgh12345678ijklmnop y", "abcdefgh12345678", "12345678ijklmnop") == "x *** y"
-    assert shown("x aaaaaaaaaaaa y", "aaaaaaaa") == "x *** y"
+    for count in range(8, 20):
+        assert shown(f"x {'a' * count} y", "a" * 8) == "x *** y"
 
 
 def test_a_secret_inside_of_another_does_not_leave_the_rest_of_it():
@@ -81,6 +91,7 @@ def test_a_secret_that_was_cut_short_is_not_shown():
 
 def test_a_half_of_one_secret_before_the_whole_of_another_leaves_nothing():
     assert shown(f"{KEY[:20]}{KEY}", KEY) == "***"
+    assert shown(f"{KEY[:20]}{KEY[:18]}{KEY[:22]}", KEY) == "***"
 
 
 def test_a_secret_url_does_not_hide_every_url():

@@ -114,6 +114,7 @@ def test_what_is_not_named_is_never_read():
         ('"value"', "the whole value is in quotes"),
         ("'value'", "the whole value is in quotes"),
         ("`value`", "the whole value is in quotes"),
+        ('""', "the whole value is in quotes"),
     ],
 )
 def test_what_cannot_be_seen_is_named_in_words(value, said):
@@ -266,6 +267,13 @@ def test_a_json_object_with_what_it_needs_is_fine_with_white_space_around_and_an
     text = '{"provider": {"ollama": {"models": {"m": {}}}}, "x": "\u200b\u00a0"}'
     for value in (text, f"\n\t {text}\r\n"):
         assert wrong_json(value) == []
+
+
+def test_what_cannot_be_seen_is_named_at_the_ends_of_json_and_left_to_the_parser_inside():
+    assert wrong_json("{}\u200b")[0] == "it holds an invisible character (zero width space, U+200B) at its end"
+    for value in ("{\u200b}", '{"a"\u200b: 1, "b": 2}'):
+        (said,) = wrong_json(value)
+        assert said.startswith("it cannot be read as JSON: ")
 
 
 @pytest.mark.parametrize(
