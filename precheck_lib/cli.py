@@ -31,6 +31,10 @@ def run_command_line(arguments: Sequence[str], interrupts: Interrupts) -> int:
         code = error.code if isinstance(error.code, int) else 0
     except Exception as error:  # noqa: BLE001 - never a bare traceback
         code = command.internal(error)
+    if code == 0 and terminal.broken:
+        # Nobody can have seen it.
+        terminal.err("precheck: stdout cannot be written")
+        code = INTERNAL
     # From here on nothing is left to be done that a signal could undo.
     interrupts.final = True
     return code

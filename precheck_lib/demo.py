@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from precheck_lib.spec.model import Spec
 
 SHORT = 1.0
-"""Seconds that a bound has in the demo of a fault: the real ones, up to six minutes, would be no demo."""
+"""Seconds that a bound has in the demo of a fault that uses it up: the real ones, up to six minutes, would be no demo."""
 
 SLOW_SECONDS = 40.0
 
 
 class Demo(msgspec.Struct, frozen=True, kw_only=True):
-    """One fault to show: the `letter` of the contract it belongs to, what is wrong, and how the stage is set for it."""
+    """One fault to show: the `letter` of the contract it belongs to, what is wrong, and how the stage is set for it.
+
+    `short` names the bounds that the fault uses up, by check: its `budget`, or options of it. They get `SHORT` seconds.
+    """
 
     letter: str
     text: str
@@ -41,10 +44,11 @@ class Demo(msgspec.Struct, frozen=True, kw_only=True):
     opencode_command: Any = "1.18.33"
     password: str | None = None
     special: str = ""
+    short: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
 
-def _server(letter: str, text: str, server: str, fault: str, **options: Any) -> Demo:
-    return Demo(letter=letter, text=text, faults={server: fault}, options={server: options} if options else {})
+def _server(letter: str, text: str, server: str, fault: str, *short: str) -> Demo:
+    return Demo(letter=letter, text=text, faults={server: fault}, short={short[0]: short[1:]} if short else {})
 
 
 def _roles(text: str, **env: str | None) -> Demo:
@@ -63,7 +67,10 @@ DEMOS: dict[str, Demo] = {
     ),
     "command-old": Demo(letter="C", text="another codex comes first on PATH", codex_command="0.170.2"),
     "command-hangs": Demo(
-        letter="C", text="opencode --version never ends", opencode_command=Command("", sleep_seconds=60)
+        letter="C",
+        text="opencode --version never ends",
+        opencode_command=Command("", sleep_seconds=60),
+        short={"commands": ("budget",)},
     ),
     "command-broken": Demo(
         letter="C",
@@ -74,7 +81,9 @@ DEMOS: dict[str, Demo] = {
     "opencode-stale": _server("C", "an OpenCode server of last week answers", "opencode", "wrong-version"),
     "opencode-down": _server("D", "a server is down: nothing after it is asked", "opencode", "refuse"),
     "codex-down": _server("E", "no Codex server is running", "codex", "refuse"),
-    "codex-silent": _server("E", "Codex takes connections and says nothing", "codex", "accept-and-silence"),
+    "codex-silent": _server(
+        "E", "Codex takes connections and says nothing", "codex", "accept-and-silence", "codex", "budget"
+    ),
     "codex-other-home": _server("E", "somebody else's Codex answers", "codex", "foreign-home"),
     "codex-no-account": _server("E", "nobody is logged in", "codex", "no-account"),
     "codex-mcp": _server("E", "MCP servers are configured", "codex", "mcp-configured"),
@@ -93,15 +102,17 @@ DEMOS: dict[str, Demo] = {
     "ollama-not-pulled": _server("G", "a model was never pulled", "ollama", "not-pulled"),
     "ollama-cloud": _server("G", "a model runs in the cloud", "ollama", "cloud-model"),
     "ollama-too-old": _server("G", "an Ollama of before 0.3.11", "ollama", "too-old"),
-    "ollama-never-leaves": _server("G", "another client keeps a model busy", "ollama", "never-leaves"),
+    "ollama-never-leaves": _server(
+        "G", "another client keeps a model busy", "ollama", "never-leaves", "residency", "removal"
+    ),
     "ollama-inventory": _server("G", "a proxy answers for Ollama", "ollama", "ps-invalid"),
     "ollama-load-fails": _server("G", "a model cannot be loaded", "ollama", "load-500"),
-    "ollama-load-hangs": _server("G", "a load never ends", "ollama", "load-hangs"),
+    "ollama-load-hangs": _server("G", "a load never ends", "ollama", "load-hangs", "residency", "load"),
     "gpu-partial": _server("G", "a model is half on the CPU", "ollama", "partly-on-cpu"),
     "gpu-lost": _server("G", "Ollama sees no GPU", "ollama", "on-cpu"),
     "context-short": _server("G", "the context is silently 4096", "ollama", "short-context"),
     "model-evicted": _server("G", "another client pushes the model out", "ollama", "evicted-after-load"),
-    "opencode-drip": _server("H", "a byte a second", "opencode", "drip"),
+    "opencode-drip": _server("H", "a byte a second", "opencode", "drip", "opencode-health", "budget"),
     "opencode-huge": _server("H", "an answer without end", "opencode", "huge"),
     "budget-small": Demo(letter="H", text="a budget that leaves no time for a load", special="budget"),
 }
@@ -120,7 +131,7 @@ class Play:
         self, spec: Spec, interrupts: Interrupts, *, runner: str = "", fault: str | None = None, slow: bool = False
     ) -> None:
         self.demo = DEMOS[fault] if fault is not None else Demo(letter="", text="")
-        self.spec = spec if fault is None else shortened(spec)
+        self.spec = shortened(spec, self.demo.short)
         self.budget = 5.0 if self.demo.special == "budget" else None
         self._interrupts = interrupts
         self._runner = runner
@@ -220,21 +231,13 @@ class _CancelsTheLoad(Watcher):
         self._face.ended(result)
 
 
-def shortened(spec: Spec) -> Spec:
-    """Return the spec with every bound at about a second, so that a fault which uses one up can be shown."""
+def shortened(spec: Spec, short: Mapping[str, tuple[str, ...]]) -> Spec:
+    """Return the spec with the bounds that `short` names at a second, so that a fault which uses one up can be shown."""
     checks = []
     for check in spec.checks:
+        names = short.get(check.id, ())
         options: Any = check.options
-        bounds: Mapping[str, Seconds] = {
-            name: Seconds(min(value, SHORT))
-            for name, value in msgspec.structs.asdict(options).items()
-            if isinstance(value, Seconds)
-        }
-        options = msgspec.structs.replace(options, **bounds)
-        if "hold" in bounds:
-            options = msgspec.structs.replace(
-                options, hold=Seconds(0.2), reserve=Seconds(5), reserve_per_model=Seconds(2)
-            )
-        budget = None if check.budget is None else min(check.budget, SHORT)
+        options = msgspec.structs.replace(options, **{name: Seconds(SHORT) for name in names if name != "budget"})
+        budget = SHORT if "budget" in names else check.budget
         checks.append(msgspec.structs.replace(check, options=options, budget=budget))
     return msgspec.structs.replace(spec, checks=tuple(checks))

@@ -15,7 +15,7 @@ from precheck_lib.bounded.journal import Journal
 from precheck_lib.checks import kind_named
 from precheck_lib.checks.env import EnvOptions
 from precheck_lib.checks.kind import Context, ollama_models
-from precheck_lib.errors import Cancelled, TalkError
+from precheck_lib.errors import Cancelled, DeadlineError, TalkError
 from precheck_lib.findings import NotReadyError, make, not_ready_for
 from precheck_lib.outcome import CheckResult, Finding, Host, Report, SpecIdentity, Verdict
 from precheck_lib.redact import SECRET_NAME, Redactor
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 REPORT_SECONDS = 0.5
 """What the end of a run keeps for its reports."""
+
+UNCONFIRMED = "native residency remains unconfirmed"
 
 SIGNAL_SECONDS = 5.0
 """How long cleanup and reports may take after a signal: GitHub's runner kills 10 s after its first one."""
@@ -166,16 +168,19 @@ class _Run:
             exit_code=self._exit_code,
         )
         self.context.meanwhile = self._meanwhile
-        self.context.phase = lambda text, seconds: watcher.phase(self.context.journal.check, text, seconds)
+        self.context.phase = lambda text, seconds: watcher.phase(
+            self.context.journal.check, self.redactor.text(text), seconds
+        )
 
     def report(self) -> Report:
         report = empty_report(self.env, self.spec.identity)
-        # What only reads comes first: nothing changes a server before all that can be read is right (D3).
-        changing = {check.id for check in self.spec.checks if kind_named(check.kind).changes}
-        for check in sorted(self.spec.checks, key=lambda check: check.id in changing):
-            self._check(check, changes=check.id in changing)
-        passed = all(result.outcome == "passed" for result in self.results.values())
-        if not passed:
+        try:
+            self._check_all()
+        except BaseException:
+            # A watcher that fails, or a fault of this engine: what was loaded is still for us to unload.
+            self._clean_up()
+            raise
+        if not all(result.outcome == "passed" for result in self.results.values()):
             self._clean_up()
         if self.interrupts is not None:
             self.interrupts.final = True
@@ -184,6 +189,12 @@ class _Run:
                 self._clean_up()
         self._finish(report)
         return report
+
+    def _check_all(self) -> None:
+        # What only reads comes first: nothing changes a server before all that can be read is right (D3).
+        changing = {check.id for check in self.spec.checks if kind_named(check.kind).changes}
+        for check in sorted(self.spec.checks, key=lambda check: check.id in changing):
+            self._check(check, changes=check.id in changing)
 
     # One check -----------------------------------------------------------------------------------------------------
 
@@ -230,9 +241,10 @@ class _Run:
         except NotReadyError as error:
             self._end(result, error.word, self._exit_code(error), error.findings, curl=error.curl)
         except TalkError as error:
-            ended = not_ready_for(error, check.title)
+            over = isinstance(error, DeadlineError) and self.budget.left() <= 0
+            ended = not_ready_for(error, check.title, code="run.budget" if over else None)
             self._end(result, ended.word, self._exit_code(ended), ended.findings, curl=ended.curl)
-        except Exception as error:  # noqa: BLE001 - an internal error is reported, whatever it is
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - an internal error is reported, whatever it is
             self._end(result, "error", INTERNAL, [_internal(error)])
         else:
             result.outcome = "passed"
@@ -293,8 +305,12 @@ class _Run:
             cleanup = cleanups.pop()
             try:
                 self.remarks += [self.redactor.text(line) for line in cleanup(budget)]
+            except Cancelled:
+                self.remarks.append(f"a second signal ended the cleanup; {UNCONFIRMED}")
             except Exception as error:  # noqa: BLE001 - cleanup adds to the verdict and never replaces it
-                self.remarks.append(self.redactor.text(f"the cleanup failed: {_internal(error).message}"))
+                self.remarks.append(
+                    self.redactor.text(f"the cleanup failed: {_internal(error).message}; {UNCONFIRMED}")
+                )
         if self.interrupts is not None:
             self.interrupts.may_hold_models = False
 
@@ -302,6 +318,10 @@ class _Run:
         report.checks = [self.results[check.id] for check in self.spec.checks]
         report.requests = self.context.journal.records
         report.cycles = self.context.cycles
+        for request in report.requests:
+            request.url = self.redactor.text(request.url)
+        for cycle in report.cycles:
+            cycle.model = self.redactor.text(cycle.model)
         report.budget_s = self.budget.seconds
         report.elapsed_s = round(self.budget.elapsed(), 3)
         report.remarks = self.remarks

@@ -36,6 +36,7 @@ class Interrupts:
         self.final = False
         self.may_hold_models = False
         self.stopped_at: float | None = None
+        self._held: int | None = None
         self._on_stop: Callable[[float], None] | None = None
         self._before: dict[int, signal.Handlers | object] = {}
 
@@ -65,7 +66,12 @@ class Interrupts:
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         if not self.stop.is_set:
-            if not self.final:
+            if self.final:
+                # The verdict is written: the first signal changes nothing, a second one finds a process that is stuck.
+                if self._held is not None:
+                    self._set_last_resort()
+                self._held = number
+            else:
                 self.stopped_at = time.monotonic()
                 self.stop.set(number)
                 if self._on_stop is not None:
@@ -73,10 +79,13 @@ class Interrupts:
             return
         if not self.abandon.is_set:
             self.abandon.set(number)
-            signal.signal(signal.SIGALRM, self._last_resort)
-            signal.setitimer(signal.ITIMER_REAL, LAST_RESORT_SECONDS)
+            self._set_last_resort()
+
+    def _set_last_resort(self) -> None:
+        signal.signal(signal.SIGALRM, self._last_resort)
+        signal.setitimer(signal.ITIMER_REAL, LAST_RESORT_SECONDS)
 
     def _last_resort(self, _number: int, _frame: FrameType | None) -> None:
         if self.may_hold_models:
             os.write(2, b"precheck: ended by a second signal; native residency remains unconfirmed\n")
-        os._exit(128 + (self.stop.signum or 0))
+        os._exit(128 + (self.stop.signum or self._held or 0))

@@ -30,11 +30,25 @@ class Budget:
     """What one piece of work may use: `seconds` from now and `max_bytes` received, cut by its parent's.
 
     `end` is absolute on `clock` (seconds, monotonic): nothing that happens later moves it away, and only `cut` brings
-    it nearer. A child's time ends no later than its parent's; its bytes are its own. `cancel` ends every wait early
-    with `Cancelled`.
+    it nearer. A child's time ends no later than its parent's; its bytes are its own. `asked` is the time that was asked
+    for, `seconds` what of it there was when the budget was made. `cancel` ends every wait early with `Cancelled`.
+    `tick` is called about four times a second while something is waited for: a face can show that the run is alive
+    without a thread of its own.
     """
 
-    __slots__ = ("_end", "_parent", "cancel", "clock", "max_bytes", "received", "seconds", "started", "tick")
+    __slots__ = (
+        "_end",
+        "_named",
+        "_parent",
+        "asked",
+        "cancel",
+        "clock",
+        "max_bytes",
+        "received",
+        "seconds",
+        "started",
+        "tick",
+    )
 
     def __init__(
         self,
@@ -48,6 +62,8 @@ class Budget:
         self.clock = clock
         self.started = clock()
         self.seconds = max(0.0, seconds)
+        self.asked = self.seconds
+        self._named = self.seconds
         self._end = self.started + self.seconds
         self._parent: Budget | None = None
         self.max_bytes = max_bytes
@@ -66,6 +82,10 @@ class Budget:
             tick=self.tick,
         )
         part._parent = self  # noqa: SLF001 - its own class
+        part.asked = self.asked if seconds is None else max(0.0, seconds)
+        # A bound is told as it is configured, by whichever of the two ends first: the 10 s of a check stay 10 s for a
+        # request that begins 2 ms later.
+        part._named = self._named if seconds is None or seconds > left else part.asked  # noqa: SLF001 - as above
         return part
 
     @property
@@ -94,7 +114,7 @@ class Budget:
 
     def over(self, phase: Phase) -> DeadlineError:
         """Make the error that says that this budget's time is over."""
-        return DeadlineError(f"deadline of {describe_seconds(self.seconds)} elapsed", phase=phase, seconds=self.seconds)
+        return DeadlineError(f"deadline of {describe_seconds(self._named)} elapsed", phase=phase, seconds=self._named)
 
     def take(self, count: int, phase: Phase) -> None:
         """Count bytes received and raise `TooLargeError` beyond the limit."""

@@ -13,7 +13,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from precheck_lib.bounded.budget import READ, WRITE, Budget, describe_seconds
+from precheck_lib.bounded.budget import READ, WRITE, Budget
 from precheck_lib.bounded.resolve import resolve
 from precheck_lib.errors import (
     ConnectError,
@@ -156,9 +156,7 @@ def connect(host: str, port: int, budget: Budget) -> BudgetSocket:
             late = error
     if refused is not None and (late is None or budget.left() > 0):
         raise refused
-    raise DeadlineError(
-        f"deadline of {describe_seconds(budget.seconds)} elapsed", phase="connect", seconds=budget.seconds
-    ) from late
+    raise budget.over("connect") from late
 
 
 def _connect_one(family: int, address: Any, budget: Budget) -> BudgetSocket:

@@ -26,11 +26,20 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def parse(text: str | bytes) -> Any:
+def _integer(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:  # more than 4,300 digits
+        return float(text)
+
+
+def parse(text: str | bytes, *, huge_numbers: bool = False) -> Any:
     """Parse one JSON document; raises `ValueError` with a reason that quotes none of it.
 
     Refused beside bad syntax: bytes that are not UTF-8 (a byte order mark too), NaN and Infinity, numbers beyond a
-    double, the same key twice in an object, lone surrogates, nesting or digits without end.
+    double, the same key twice in an object, lone surrogates, nesting or digits without end. With `huge_numbers` a
+    number beyond a double is let through as an infinite float, which is right nowhere: that is for documents whose
+    numbers are judged one by one.
     """
     try:
         # A string may hold undecodable bytes as lone surrogates: `os.environ` puts them there.
@@ -41,7 +50,13 @@ def parse(text: str | bytes) -> Any:
     except UnicodeError:
         raise ValueError("it is not UTF-8") from None
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique)
+        value = json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=float if huge_numbers else _finite,
+            parse_int=_integer if huge_numbers else int,
+            object_pairs_hook=_unique,
+        )
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
     except RecursionError:
@@ -60,10 +75,10 @@ def parse(text: str | bytes) -> Any:
     return value
 
 
-def parse_object(body: bytes, what: str) -> dict[str, Any]:
+def parse_object(body: bytes, what: str, *, huge_numbers: bool = False) -> dict[str, Any]:
     """Parse the body of an answer that has to be one JSON object; raises `AnswerError` that says `what` it was."""
     try:
-        value = parse(body)
+        value = parse(body, huge_numbers=huge_numbers)
     except ValueError as error:
         raise AnswerError(f"{what} cannot be read: {error}") from None
     if not isinstance(value, dict):

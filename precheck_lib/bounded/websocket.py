@@ -122,7 +122,7 @@ def open_session(
         "GET",
         url,
         connect_seconds=connect_seconds,
-        total_seconds=budget.seconds,
+        total_seconds=budget.asked,
         allowed_seconds=allowed.left(),
     )
     host = parts.hostname or ""

@@ -45,7 +45,7 @@ def run(options: CommandOptions, context: Context) -> list[Finding]:
     warnings: list[Finding] = []
     for command, line, result in zip(options.commands, wanted, results, strict=True):
         said = " ".join(command.argv)
-        found = _unknown(said, command.argv[0], result, context.budget.seconds)
+        found = _unknown(said, command.argv[0], result, context.budget.over("child").seconds)
         if found is not None:
             unknown.append(found)
         else:

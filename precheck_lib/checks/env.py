@@ -28,6 +28,9 @@ _CONTROL = {
     "\x1b": "an escape character",
     "\x7f": "a delete character",
 }
+_INDEX = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)')
+_JSONC = re.compile(r"//|/\*|,\s*[}\]]")
 _WORD = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
@@ -70,7 +73,7 @@ def run(options: EnvOptions, context: Context) -> list[Finding]:
         if unset and len(unset) < len(group):
             there = ", ".join(name for name in group if name not in unset)
             findings.append(make("roles.pair", f"{there} is set without {', '.join(unset)}"))
-    late = False
+    late = 0
     for name, role in {**options.optional, **options.required}.items():
         value = env.get(name, "")
         if not value.strip():
@@ -78,11 +81,11 @@ def run(options: EnvOptions, context: Context) -> list[Finding]:
         try:
             wrong = list(_wrong(value, role, context))
         except DeadlineError:
-            late = True
+            late += 1
             wrong = ["its folder could not be looked at in time (a dead mount?)"]
         findings += [make("roles.malformed", f"{name}: {text}") for text in wrong]
     if findings:
-        only_late = late and len(findings) == 1
+        only_late = late == len(findings)
         raise NotReadyError(findings, word="error" if only_late else "failed", curl=28 if only_late else 1)
     return []
 
@@ -176,7 +179,7 @@ def _wrong_json(value: str, pointers: list[str]) -> Iterator[str]:
     try:
         document = parse(value)
     except ValueError as error:
-        comments = re.search(r"(?m)^\s*//|/\*|,\s*[}\]]", value)
+        comments = _JSONC.search(_STRING.sub('""', value))
         hint = "; comments and trailing commas (JSONC) are not JSON" if comments else ""
         yield f"it cannot be read: {error}{hint}"
         return
@@ -208,7 +211,7 @@ def at_pointer(document: Any, pointer: str) -> Any:
         key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(document, dict):
             document = document.get(key)
-        elif isinstance(document, list) and key.isdigit() and int(key) < len(document):
+        elif isinstance(document, list) and _INDEX.match(key) and int(key) < len(document):
             document = document[int(key)]
         else:
             return None

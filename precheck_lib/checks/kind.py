@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from precheck_lib.errors import AnswerError
 from precheck_lib.findings import not_ready
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ class Context:
         """Expand an option that has to be text."""
         expanded = self.expand(value)
         if not isinstance(expanded, str):
-            raise AnswerError(f"{value} is not text")
+            raise not_ready("roles.malformed", f"{value} is not text")
         return expanded
 
 

@@ -31,7 +31,7 @@ def run(options: OllamaOptions, context: Context) -> list[Finding]:
     server = OllamaServer(
         url,
         journal=context.journal,
-        bounds=Bounds(connect=options.connect, total=context.budget.seconds, max_bytes=options.max_bytes),
+        bounds=Bounds(connect=options.connect, total=context.budget.asked, max_bytes=options.max_bytes),
     )
     try:
         tags = server.tags(context.budget)

@@ -55,7 +55,7 @@ def run(options: OpenCodeOptions, context: Context) -> list[Finding]:
         context.text(options.url),
         credentials=(username, password) if username or password else None,
         journal=context.journal,
-        bounds=Bounds(connect=options.connect, total=context.budget.seconds, max_bytes=options.max_bytes),
+        bounds=Bounds(connect=options.connect, total=context.budget.asked, max_bytes=options.max_bytes),
     )
     subject = f"{SUBJECT} {_PATHS[options.read]}"
     try:

@@ -30,7 +30,7 @@ def run(options: TcpOptions, context: Context) -> list[Finding]:
     except DeadlineError as error:
         raise not_ready(
             "tcp.deadline",
-            f"TCP readiness deadline elapsed: {host} port {port} within {context.budget.seconds:g} s",
+            f"TCP readiness deadline elapsed: {host} port {port} within {error.seconds:g} s",
             evidence="the name was not resolved" if error.phase == "resolve" else "nothing answered the connection",
             word="error",
             curl=error.curl,

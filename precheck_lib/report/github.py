@@ -12,87 +12,135 @@ import re
 import secrets
 from typing import TYPE_CHECKING
 
+from precheck_lib.catalogue import CATALOGUE
+from precheck_lib.outcome import Finding, Source
 from precheck_lib.report.junit import place
 from precheck_lib.report.text import clean
-from precheck_lib.report.wording import failures, is_bad, warnings
+from precheck_lib.report.wording import contradiction, failures, is_bad, warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from precheck_lib.outcome import CheckResult, Finding, Report
+    from precheck_lib.outcome import Report
 
 MOST_OF_A_KIND = 9
 BODY_LIMIT = 700
 """Characters of an annotation's body: what a reader of the job's page sees without unfolding it."""
 
 SUMMARY_LIMIT = 256 << 10
-_PARTS = {"message": 300, "evidence": 130, "remedy": 150}
-_WHO = {"job": "the job's author", "spec": "the spec's author", "host": "the host's owner"}
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~>])")
+"""Bytes of a summary: a quarter of what the runner takes, for a larger one is dropped as a whole."""
+
+WHO = {"job": "the job's author", "spec": "the spec's author", "host": "the host's owner"}
+
+_NOT_TESTED = "Your code was not tested."
+_GOES_ON = "The job goes on, on a machine that is not fit for it."
+_CUT = "\n\n(cut: the reports have all of it)\n"
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~>$])")
+
+
+# Annotations ----------------------------------------------------------------------------------------------------------
 
 
 def annotation_lines(report: Report, *, workspace: str | None, only_warn: bool = False) -> list[str]:
     """Write the workflow commands that annotate the job: the first failure first, then the others, then warnings.
 
-    At most 9 of a kind; one more says how many are left out. With `only_warn` failures are warnings that say so.
+    At most 9 of a kind; the last of them says then how many are left out. With `only_warn` the job goes on where the
+    machine is not ready: its failures are warnings that say so. `workspace` is the folder of the checkout: an
+    annotation stands at the line of its check where the spec lies below it.
     """
-    kind = "warning" if only_warn else "error"
-    bad = [(result, finding) for result in report.checks if is_bad(result) for finding in failures(result)]
-    mild = [(result, finding) for result in report.checks for finding in warnings(result)]
-    lines = [
-        _command(kind, _title(report, finding.code), _body(finding), _where(result, workspace))
-        for result, finding in bad
-    ]
-    lines += [
-        _command(kind, _title(report, "run.unconfirmed"), clean(remark, BODY_LIMIT), "") for remark in report.remarks
-    ]
-    lines = _limited(lines, kind, report)
-    told = [
-        _command("warning", f"precheck: {_host(report)} - {finding.code}", _advice(finding), _where(result, workspace))
-        for result, finding in mild
-    ]
-    room = MOST_OF_A_KIND - (len(lines) if only_warn else 0)
-    return lines + _limited(told, "warning", report, room=max(0, room))
+    goes_on = only_warn and report.verdict == "not-ready"
+    kind = "warning" if goes_on else "error"
+    begin = _GOES_ON if goes_on else _NOT_TESTED
+    lines: dict[str, list[str]] = {"error": [], "warning": []}
+    for check, finding, source in _failures(report):
+        title = f"precheck: {_host(report)} not ready - {clean(finding.code, 100)}"
+        lines[kind].append(_command(kind, title, _body(begin, check, finding), _where(source, workspace)))
+    for result in report.checks:
+        for finding in warnings(result):
+            title = f"precheck: {_host(report)} - {clean(finding.code, 100)}"
+            body = _body("", result.id, finding)
+            lines["warning"].append(_command("warning", title, body, _where(result.source, workspace)))
+    return [line for kind, found in lines.items() for line in _limited(found, kind, report)]
 
 
-def _limited(lines: list[str], kind: str, report: Report, *, room: int = MOST_OF_A_KIND) -> list[str]:
-    if len(lines) <= room:
+def _failures(report: Report) -> Iterator[tuple[str, Finding, Source | None]]:
+    """Yield all that speaks against the run: the id of the check, what was found, and where it is written."""
+    for result in report.checks:
+        for finding in failures(result):
+            yield result.id, finding, result.source or _named_place(finding, report)
+    broken = contradiction(report)
+    if broken is not None:
+        yield "precheck", broken, None
+    if report.remarks:
+        entry = CATALOGUE["run.unconfirmed"]
+        text = "; ".join(report.remarks)
+        yield (
+            "cleanup",
+            Finding(code="run.unconfirmed", message=text, remedy=entry.remedy, who=entry.who, retryable=False),
+            None,
+        )
+
+
+def _named_place(finding: Finding, report: Report) -> Source | None:
+    """Read where a fault of the spec is from its message, which begins with it: `FILE:LINE:COLUMN: `."""
+    file = report.spec.path
+    if finding.code != "spec.invalid" or not file or not finding.message.startswith(f"{file}:"):
+        return None
+    line = re.match(r"(\d{1,9}):", finding.message[len(file) + 1 :])
+    return Source(file, int(line[1])) if line is not None else None
+
+
+def _limited(lines: list[str], kind: str, report: Report) -> list[str]:
+    if len(lines) <= MOST_OF_A_KIND:
         return lines
-    left = len(lines) - room + 1
-    more = _command(kind, f"precheck: {_host(report)}", f"{left} more are in the job summary and the reports.", "")
-    return [*lines[: max(0, room - 1)], more]
-
-
-def _title(report: Report, code: str) -> str:
-    state = {"error": "unusable", "cancelled": "cancelled"}.get(report.verdict, "not ready")
-    return f"precheck: {_host(report)} {state} - {code}"
+    kept = lines[: MOST_OF_A_KIND - 1]
+    text = f"{len(lines) - len(kept)} more are in the log, the job summary and the reports."
+    return [*kept, _command(kind, f"precheck: {_host(report)}", text, "")]
 
 
 def _host(report: Report) -> str:
-    return clean(report.host.runner or report.host.name, 60)
+    return clean(report.host.runner or report.host.name, 60) or "this host"
 
 
-def _body(finding: Finding) -> str:
-    return clean(f"Your code was not tested. {_advice(finding)}", BODY_LIMIT)
+def _body(begin: str, check: str, finding: Finding) -> str:
+    """Write: your code was not tested; what is wrong; why; what to do and who can; whether to retry.
 
-
-def _advice(finding: Finding) -> str:
-    parts = [_sentence(clean(finding.message, _PARTS["message"]))]
+    What does not fit is cut where there is most of it, so that every part is there.
+    """
+    parts = [(f"{clean(check, 64)}: ", finding.message)]
     if finding.evidence:
-        parts.append(_sentence(f"Why: {clean(finding.evidence, _PARTS['evidence'])}"))
+        parts.append(("Why: ", finding.evidence))
+    elif finding.code in CATALOGUE and finding.severity == "error":
+        parts.append(("Usual causes: ", "; ".join(CATALOGUE[finding.code].causes)))
     if finding.remedy:
-        parts.append(_sentence(f"What to do ({_WHO[finding.who]}): {clean(finding.remedy, _PARTS['remedy'])}"))
-    if finding.severity == "error":
-        parts.append("A retry may pass without a change." if finding.retryable else "A retry is of no use before that.")
-    return " ".join(parts)
+        parts.append((f"What to do ({WHO[finding.who]}): ", finding.remedy))
+    fixed = [begin] if begin else []
+    end = [_retry(finding)] if finding.severity == "error" else []
+    room = BODY_LIMIT - sum(len(text) + 1 for text in (*fixed, *end)) - sum(len(label) + 2 for label, _ in parts)
+    texts = _fitted([text for _, text in parts], room)
+    told = [_sentence(label + text) for (label, _), text in zip(parts, texts, strict=True)]
+    return " ".join([*fixed, *told, *end])
+
+
+def _fitted(texts: list[str], room: int) -> list[str]:
+    """Clean texts so that they have at most `room` characters together: the longest give way first."""
+    texts = [clean(text, room) for text in texts]
+    most = max(map(len, texts))
+    while sum(min(len(text), most) for text in texts) > room:
+        most -= 1
+    return [clean(text, most) for text in texts]
+
+
+def _retry(finding: Finding) -> str:
+    return "A retry may pass without a change." if finding.retryable else "A retry is of no use before that."
 
 
 def _sentence(text: str) -> str:
     return text if text.endswith((".", "…", "!", "?")) else f"{text}."
 
 
-def _where(result: CheckResult, workspace: str | None) -> str:
-    found = place(result.source, workspace)
+def _where(source: Source | None, workspace: str | None) -> str:
+    found = place(source, workspace)
     return f"file={_property(found[0])},line={found[1]}," if found is not None else ""
 
 
@@ -109,18 +157,21 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
+# Outputs --------------------------------------------------------------------------------------------------------------
+
+
 def outputs(report: Report, *, folder: str | None, json: str | None, junit: str | None) -> dict[str, str]:
     """Return the outputs of the step; a list is separated by commas, and nothing holds a secret."""
-    bad = [result for result in report.checks if is_bad(result)]
-    found = [finding for result in bad for finding in failures(result)]
-    first = f"{bad[0].id}: {found[0].message}" if found else ""
+    found = list(_failures(report))
+    first = f"{found[0][0]}: {found[0][1].message}" if found else ""
     return {
-        "status": report.verdict,
+        # A report that contradicts itself must not let a step that asks for `ready` run.
+        "status": "error" if report.exit_code == 0 and found else report.verdict,
         "exit-code": str(report.exit_code),
-        "failed": ",".join(clean(result.id, 100) for result in bad),
-        "codes": ",".join(dict.fromkeys(finding.code for finding in found)),
+        "failed": ",".join(clean(result.id, 100) for result in report.checks if is_bad(result)),
+        "codes": ",".join(dict.fromkeys(clean(finding.code, 100) for _, finding, _ in found)),
         "first": clean(first, 500),
-        "retryable": "true" if found and found[0].retryable else "false",
+        "retryable": "true" if found and found[0][1].retryable else "false",
         "host": clean(report.host.runner or report.host.name, 200),
         "dir": folder or "",
         "json": json or "",
@@ -129,12 +180,20 @@ def outputs(report: Report, *, folder: str | None, json: str | None, junit: str 
 
 
 def output_text(values: Mapping[str, str]) -> str:
-    """Write outputs as the runner's file command reads them: a random delimiter, so that no value can end its own."""
+    """Write outputs as the runner's file command reads them.
+
+    Each has a random delimiter, so that no value can end its own, and is one line. There is no empty line anywhere:
+    act refuses one.
+    """
     lines = []
     for name, value in values.items():
+        line = " ".join(value.splitlines()).encode("utf-8", "backslashreplace").decode("utf-8")
         delimiter = f"ghadelimiter_{secrets.token_hex(16)}"
-        lines.append(f"{name}<<{delimiter}\n{clean(value)}\n{delimiter}\n" if value else f"{name}=\n")
+        lines.append(f"{name}<<{delimiter}\n{line}\n{delimiter}\n" if line.strip() else f"{name}=\n")
     return "".join(lines)
+
+
+# Summary --------------------------------------------------------------------------------------------------------------
 
 
 def summary(report: Report) -> str:
@@ -143,22 +202,49 @@ def summary(report: Report) -> str:
     data = text.encode("utf-8", "replace")
     if len(data) <= SUMMARY_LIMIT:
         return text
-    return data[:SUMMARY_LIMIT].decode("utf-8", "ignore").rsplit("\n", 1)[0] + "\n\n(cut: the reports have all of it)\n"
+    kept = data[: SUMMARY_LIMIT - len(_CUT)].decode("utf-8", "ignore")
+    return kept.rsplit("\n", 1)[0] + _CUT
 
 
 def _summary_lines(report: Report) -> Iterator[str]:
-    name = _cell(report.spec.name or "precheck")
-    mark = "✅" if report.exit_code == 0 else "❌"
-    yield f"### {mark} precheck {name}: {report.verdict} on {_cell(report.host.runner or report.host.name)}"
+    found = list(_failures(report))
+    mark = "❌" if report.exit_code or found else "✅"
+    name = _cell(report.spec.name or "")
+    host = _cell(_host(report))
+    yield f"### {mark} precheck{' ' if name else ''}{name}: {report.verdict} on {host}"
     yield ""
-    if report.exit_code != 0:
-        yield "The code under test was **not** tested: the machine was not fit for it."
+    if report.exit_code or found:
+        yield _meaning(report)
         yield ""
+    for check, finding, _ in found:
+        yield from _finding(check, finding)
     for result in report.checks:
-        for finding in (*failures(result), *warnings(result)):
-            yield from _finding(result.id, finding)
-    for remark in report.remarks:
-        yield f"- {_cell(remark, 600)}"
+        for finding in warnings(result):
+            yield from _finding(result.id, finding, "warning, ")
+    yield from _tables(report)
+
+
+def _meaning(report: Report) -> str:
+    if report.verdict == "not-ready":
+        return "This says nothing about the code under test: **the machine is not fit for it**."
+    if report.verdict == "cancelled":
+        return "This says nothing about the code under test: the run was ended before the machine was proven fit."
+    return "This says nothing about the code under test, nor about the machine: precheck could not do its work."
+
+
+def _finding(check: str, finding: Finding, word: str = "") -> Iterator[str]:
+    yield f"- **{_cell(check)}** ({word}{_cell(finding.code)}): {_cell(finding.message, 600)}"
+    if finding.evidence:
+        yield f"  - why: {_cell(finding.evidence, 600)}"
+    elif finding.code in CATALOGUE and finding.severity == "error":
+        yield f"  - usual causes: {_cell('; '.join(CATALOGUE[finding.code].causes), 600)}"
+    if finding.remedy:
+        yield f"  - what to do ({WHO[finding.who]}): {_cell(finding.remedy, 600)}"
+    if finding.severity == "error":
+        yield f"  - {_retry(finding)}"
+
+
+def _tables(report: Report) -> Iterator[str]:
     yield from ("", "| check | outcome | time | budget |", "|---|---|--:|--:|")
     for result in report.checks:
         took = "" if result.outcome == "skipped" else f"{result.elapsed_s:.2f} s"
@@ -176,16 +262,6 @@ def _summary_lines(report: Report) -> Iterator[str]:
         times = " | ".join(_seconds(value) for value in (cycle.unload_s, cycle.absent_s, cycle.load_s))
         sizes = " | ".join(_number(value) for value in (cycle.size, cycle.size_vram, cycle.context_length))
         yield f"| {_cell(cycle.model)} | {times} | {sizes} |"
-
-
-def _finding(check: str, finding: Finding) -> Iterator[str]:
-    yield f"- **{_cell(check)}** ({_cell(finding.code)}): {_cell(finding.message, 600)}"
-    if finding.evidence:
-        yield f"  - why: {_cell(finding.evidence, 600)}"
-    if finding.remedy:
-        yield f"  - what to do ({_WHO[finding.who]}): {_cell(finding.remedy, 600)}"
-    if finding.severity == "error":
-        yield f"  - a retry {'may pass without a change' if finding.retryable else 'is of no use before that'}"
 
 
 def _seconds(value: float | None) -> str:

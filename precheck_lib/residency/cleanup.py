@@ -55,7 +55,7 @@ def _undo(entry: Loaded, residency: Residency, budget: Budget) -> None:
     rules = residency.rules
     gone_since: float | None = None
 
-    def look(rows: list[Row] | None) -> bool:
+    def look(rows: list[Row] | None, asked: float) -> bool:
         nonlocal gone_since
         if rows is None:
             gone_since = None
@@ -64,9 +64,9 @@ def _undo(entry: Loaded, residency: Residency, budget: Budget) -> None:
             gone_since = None
             cleanup.advance(Event.LISTED)
         else:
-            now = budget.clock()
-            gone_since = now if gone_since is None else gone_since
-            held = not cleanup.must_hold or now - gone_since >= rules.hold
+            # From the moment the first absence was known to one that was asked for a hold later.
+            gone_since = budget.clock() if gone_since is None else gone_since
+            held = not cleanup.must_hold or asked - gone_since >= rules.hold
             cleanup.advance(Event.HELD if held else Event.ABSENT)
         return cleanup.state is not State.WATCHING
 

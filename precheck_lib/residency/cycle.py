@@ -181,7 +181,7 @@ class Residency:
     def _leave(self, cycle: Cycle, model: Model, record: CycleRecord, budget: Budget) -> Event:
         last: list[Row] = []
 
-        def look(rows: list[Row] | None) -> bool:
+        def look(rows: list[Row] | None, _asked: float) -> bool:
             nonlocal last
             record.reads += 1
             if rows is None:
@@ -254,10 +254,12 @@ def watch(
     name: str,
     seconds: float,
     budget: Budget,
-    look: Callable[[list[Row] | None], bool],
+    look: Callable[[list[Row] | None, float], bool],
     why: Callable[[], str] = lambda: "",
 ) -> None:
     """Read the inventory until `look` is content with it (`None`: it was unreadable), for at most `seconds`.
+
+    `look` also gets the time at which that inventory was asked for: it may be old when it arrives.
 
     Every 50 ms for the first 2 s, then every 250 ms. Raises `NotReadyError`: the removal deadline (a requirement that
     is not met, 28), an answer that is no inventory, a status, a broken connection.
@@ -266,6 +268,7 @@ def watch(
     over = False
     while not over:
         rows: list[Row] | None = None
+        asked = part.clock()
         try:
             rows = server.inventory(part)
         except NoInventoryError:
@@ -273,7 +276,7 @@ def watch(
         except TalkError as error:
             subject = f"the inventory while {name} was unloaded"
             raise failure(error, subject, budget, code=inventory_code(error)) from error
-        if look(rows):
+        if look(rows, asked):
             return
         try:
             part.sleep(0.05 if part.elapsed() < 2 else 0.25)

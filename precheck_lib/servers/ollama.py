@@ -111,13 +111,13 @@ class OllamaServer:
             return
         if answer.get("done") is True and reason in (None, "", "load", "stop"):
             raise TooOldError("it loaded the model when it was told to unload it: Ollama before 0.3.11")
-        raise AnswerError(f"the unload was answered with done_reason {short(reason)}, not 'unload'")
+        raise AnswerError(_not_done("unload", answer))
 
     def load(self, model: str, keep_alive: str, budget: Budget, seconds: float) -> None:
         """Ask to load a model and wait for it; closing the connection makes the server give the load up."""
         answer = self._generate(model, keep_alive, budget, seconds)
         if answer.get("done") is not True or answer.get("done_reason") != "load":
-            raise AnswerError(f"the load was answered with done_reason {short(answer.get('done_reason'))}, not 'load'")
+            raise AnswerError(_not_done("load", answer))
 
     def _generate(self, model: str, keep_alive: int | str, budget: Budget, seconds: float) -> dict[str, Any]:
         request = {"model": model, "prompt": "", "stream": False, "keep_alive": keep_alive}
@@ -134,7 +134,7 @@ class OllamaServer:
         if answer.status != 200:
             raise _status_error(answer, refused_change=False)
         try:
-            models = parse_object(answer.body, what).get("models")
+            models = parse_object(answer.body, what, huge_numbers=True).get("models")
         except AnswerError as error:
             raise InvalidInventoryError(str(error)) from None
         if not isinstance(models, list):
@@ -146,6 +146,13 @@ class OllamaServer:
             if not isinstance(name, str) or not name.strip():
                 raise InvalidInventoryError(f"a row of {what} has no usable `name`")
         return models
+
+
+def _not_done(what: str, answer: dict[str, Any]) -> str:
+    done = answer.get("done")
+    if done is not True:
+        return f"the {what} was answered with done {short(done)}, not true"
+    return f"the {what} was answered with done_reason {short(answer.get('done_reason'))}, not {what!r}"
 
 
 def _text(value: object) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -73,39 +74,34 @@ def patched(folder: Path, source: str) -> dict[str, str]:
 # E1 -----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_refused_connection_has_failed_and_nothing_else_is_asked(make_stage: Callable[..., Stage]) -> None:
-    stage = make_stage(faults={"codex": "refuse"})
-    ended = run_precheck(stage)
-    check = ended_at(ended, "codex-tcp", "error", 7)
-    assert FAILED in ended.err
-    assert "refused" in check["findings"][0]["message"]
-    assert str(stage.codex.port) in check["findings"][0]["message"]
-    assert ended.requests == []
-    assert "readiness deadline" not in ended.err
-    nobody_else_was_asked(stage)
-
-
-def test_an_unreachable_address_has_failed(stage: Stage) -> None:
-    ended = run_precheck({**stage.environment, "TEST_CODEX_WS_URL": "ws://255.255.255.255:9"})
-    ended_at(ended, "codex-tcp", "error", 7)
-    assert FAILED in ended.err
-    nobody_else_was_asked(stage)
-
-
-def test_a_name_that_is_not_resolved_has_failed(stage: Stage, tmp_path: Path) -> None:
-    source = """
+UNRESOLVED = """
 import socket
 def refuse(host, *args, **more):
     raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 socket.getaddrinfo = refuse
 """
-    env = {**stage.environment, **patched(tmp_path / "patch", source), "TEST_CODEX_WS_URL": "ws://codex.example:1"}
-    ended = run_precheck(env)
-    check = ended_at(ended, "codex-tcp", "error", 6)
-    assert FAILED in ended.err
-    assert "codex.example" in check["findings"][0]["message"]
-    assert ended.requests == []
-    nobody_else_was_asked(stage)
+
+
+def test_refused_unreachable_and_not_resolved_have_failed_and_nothing_else_is_asked(
+    make_stage: Callable[..., Stage], tmp_path: Path
+) -> None:
+    refused, unreachable, unresolved = make_stage(faults={"codex": "refuse"}), make_stage(), make_stage()
+    patch = patched(tmp_path / "patch", UNRESOLVED)
+    ends = run_all(
+        [
+            lambda: run_precheck(refused),
+            lambda: run_precheck({**unreachable.environment, "TEST_CODEX_WS_URL": "ws://255.255.255.255:9"}),
+            lambda: run_precheck({**unresolved.environment, **patch, "TEST_CODEX_WS_URL": "ws://codex.example:1"}),
+        ]
+    )
+    said = (f"port {refused.codex.port}: Connection refused", "255.255.255.255", "codex.example")
+    for stage, ended, code, text in zip((refused, unreachable, unresolved), ends, (7, 7, 6), said, strict=True):
+        check = ended_at(ended, "codex-tcp", "error", code)
+        assert FAILED in ended.err
+        assert "readiness deadline" not in ended.err
+        assert text in check["findings"][0]["message"]
+        assert ended.requests == []
+        nobody_else_was_asked(stage)
 
 
 def test_a_resolver_that_hangs_is_given_up_at_the_bound_and_holds_nothing(
@@ -272,21 +268,29 @@ def test_the_version_is_found_whatever_stands_beside_it(
         assert ended.code == 0, (identity, ended)
 
 
-def test_a_server_off_the_pin_is_named_with_both_versions(make_stage: Callable[..., Stage]) -> None:
-    stage = make_stage(faults={"codex": "wrong-version"})
-    ended = run_precheck(stage)
-    (finding,) = ended_at(ended, "codex", "failed", 1)["findings"]
-    assert finding["code"] == "codex.version"
-    assert "0.171.0" in finding["message"]
-    assert "0.170.2" in finding["message"]
-    assert "server" in finding["evidence"]
-    assert [call.method for call in stage.codex.calls] == ["initialize"]
-    nobody_else_was_asked(stage)
-
-
-def test_a_user_agent_without_a_version_is_not_the_pin(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage.codex._dialect, "_user_agent", lambda name, version: "codex_cli_rs/ (x; y) z")
-    ended_at(run_precheck(stage), "codex", "failed", 1)
+def test_a_server_off_the_pin_or_of_no_version_or_in_another_home_is_a_failure_that_names_both(
+    make_stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version, home, nameless = (
+        make_stage(faults={"codex": "wrong-version"}),
+        make_stage(faults={"codex": "foreign-home"}),
+        make_stage(),
+    )
+    monkeypatch.setattr(nameless.codex._dialect, "_user_agent", lambda name, version: "codex_cli_rs/ (x; y) z")
+    stages = {
+        version: ("codex.version", "0.171.0", "0.170.2"),
+        nameless: ("codex.version", "0.171.0", "codex_cli_rs/"),
+        home: ("codex.home", home.codex.home, "/srv/other/codex-home"),
+    }
+    ends = run_all([lambda stage=stage: run_precheck(stage) for stage in stages])
+    for (stage, (code, pinned, found)), ended in zip(stages.items(), ends, strict=True):
+        (finding,) = ended_at(ended, "codex", "failed", 1)["findings"]
+        assert finding["code"] == code
+        assert pinned in finding["message"]
+        assert found in finding["message"]
+        assert [call.method for call in stage.codex.calls] == ["initialize"]
+        nobody_else_was_asked(stage)
+    assert "server" in ends[0].check("codex")["findings"][0]["evidence"]
 
 
 def test_the_home_is_the_same_folder_whichever_link_leads_to_it(
@@ -310,16 +314,6 @@ def test_the_home_is_the_same_folder_whichever_link_leads_to_it(
     assert [ended.code for ended in ends] == [0, 0, 0], ends
 
 
-def test_another_home_is_a_failure_that_names_both(make_stage: Callable[..., Stage]) -> None:
-    stage = make_stage(faults={"codex": "foreign-home"})
-    ended = run_precheck(stage)
-    (finding,) = ended_at(ended, "codex", "failed", 1)["findings"]
-    assert finding["code"] == "codex.home"
-    assert "/srv/other/codex-home" in finding["message"]
-    assert stage.codex.home in finding["message"]
-    nobody_else_was_asked(stage)
-
-
 # E2: account --------------------------------------------------------------------------------------------------------
 
 
@@ -333,20 +327,19 @@ def test_no_account_is_fine_where_the_provider_needs_none_and_a_missing_auth_jso
     assert "auth.json" not in ended.out + ended.err
 
 
-@pytest.mark.parametrize("auth", ["there", "missing"])
 def test_no_account_where_one_is_needed_is_a_failure_and_mentions_auth_json(
-    make_stage: Callable[..., Stage], tmp_path: Path, auth: str
+    make_stage: Callable[..., Stage], tmp_path: Path
 ) -> None:
-    stage = make_stage(faults={"codex": "no-account"})
-    if auth == "missing":
-        (tmp_path / "stage0" / "codex-home" / "auth.json").unlink()
-    ended = run_precheck(stage)
-    (finding,) = ended_at(ended, "codex", "failed", 1)["findings"]
-    assert finding["code"] == "codex.account"
-    assert "auth.json" in finding["evidence"]
-    assert ("no auth.json" in finding["evidence"]) == (auth == "missing")
-    assert [call.method for call in stage.codex.calls] == ["initialize", "account/read"]
-    nobody_else_was_asked(stage)
+    there, missing = make_stage(faults={"codex": "no-account"}), make_stage(faults={"codex": "no-account"})
+    (tmp_path / "stage1" / "codex-home" / "auth.json").unlink()
+    ends = run_all([lambda: run_precheck(there), lambda: run_precheck(missing)])
+    for stage, ended in zip((there, missing), ends, strict=True):
+        (finding,) = ended_at(ended, "codex", "failed", 1)["findings"]
+        assert finding["code"] == "codex.account"
+        assert "auth.json" in finding["evidence"]
+        assert ("no auth.json" in finding["evidence"]) == (stage is missing)
+        assert [call.method for call in stage.codex.calls] == ["initialize", "account/read"]
+        nobody_else_was_asked(stage)
 
 
 # E2: MCP servers ----------------------------------------------------------------------------------------------------
@@ -356,35 +349,30 @@ def mcp_calls(stage: Stage) -> list[Any]:
     return [call.params for call in stage.codex.calls if call.method == "mcpServerStatus/list"]
 
 
-def test_configured_mcp_servers_are_a_failure_and_none_of_them_is_started(make_stage: Callable[..., Stage]) -> None:
-    stage = make_stage(faults={"codex": "mcp-configured"}, fault_options={"codex": {"names": ("alpha", "disabled")}})
-    ended = run_precheck(stage)
-    (finding,) = ended_at(ended, "codex", "failed", 1)["findings"]
-    assert finding["code"] == "codex.mcp"
-    assert "2" in finding["message"]
-    # With any smaller cursor the real server starts them.
-    assert mcp_calls(stage) == [{"cursor": "1000000"}]
-    nobody_else_was_asked(stage)
-
-
-def test_entries_in_the_answer_to_the_far_cursor_are_configured_servers(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+def test_configured_mcp_servers_are_a_failure_and_none_of_them_is_started(
+    make_stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = {"data": [{"name": "alpha"}], "nextCursor": None}
-    monkeypatch.setattr(stage.codex._dialect, "_mcp", lambda cursor, limit: page)
-    ended = run_precheck(stage)
-    assert ended_at(ended, "codex", "failed", 1)["findings"][0]["code"] == "codex.mcp"
-    assert mcp_calls(stage) == [{"cursor": "1000000"}]
+    counted, listed = make_stage(faults={"codex": "mcp-configured"}), make_stage()
+    page = {"data": [{"name": "alpha"}, {"name": "disabled", "serverInfo": None}], "nextCursor": None}
+    monkeypatch.setattr(listed.codex._dialect, "_mcp", lambda cursor, limit: page)
+    ends = run_all([lambda: run_precheck(counted), lambda: run_precheck(listed)])
+    for stage, ended in zip((counted, listed), ends, strict=True):
+        (finding,) = ended_at(ended, "codex", "failed", 1)["findings"]
+        assert finding["code"] == "codex.mcp"
+        assert "2 MCP servers" in finding["message"]
+        # With any smaller cursor the real server starts them.
+        assert mcp_calls(stage) == [{"cursor": "1000000"}]
+        nobody_else_was_asked(stage)
 
 
 def test_a_list_that_is_not_answered_in_time_is_a_failure_and_no_deadline(
     make_stage: Callable[..., Stage], spec: Callable[..., Path]
 ) -> None:
     stage = make_stage(faults={"codex": "mcp-hangs"})
-    ended = run_precheck(stage, spec=spec(exchange="1s"))
+    ended = run_precheck(stage, spec=spec(exchange="600ms"))
     (finding,) = ended_at(ended, "codex", "failed", 1)["findings"]
     assert finding["code"] == "codex.mcp"
-    assert 1.0 <= ended.check("codex")["elapsed_s"] <= 1.25
+    assert 0.6 <= ended.check("codex")["elapsed_s"] <= 0.85
     assert mcp_calls(stage) == [{"cursor": "1000000"}]
     nobody_else_was_asked(stage)
 
@@ -419,8 +407,7 @@ EXCHANGES: Mapping[str, tuple[str, dict[str, Any], str, int]] = {
     "frame-huge": ("frame-huge", {}, "error", 63),
     "frame-not-json": ("frame-not-json", {}, "failed", 1),
     "closed": ("closes-mid-exchange", {}, "error", 56),
-    "closed-at-the-list": ("closes-mid-exchange", {"at": "mcpServerStatus/list"}, "error", 56),
-    "reset": ("closes-mid-exchange", {"reset": True}, "error", 56),
+    "reset-at-the-list": ("closes-mid-exchange", {"at": "mcpServerStatus/list", "reset": True}, "error", 56),
     "error": ("error-answer", {"message": SECRETS}, "failed", 1),
     "error-at-the-list": ("error-answer", {"at": "mcpServerStatus/list"}, "failed", 1),
 }
@@ -446,7 +433,7 @@ def test_an_exchange_that_fails_ends_the_run_with_its_own_word_and_code(
         assert ("***" in ended.err) == (name == "error"), name
         if deadlines:
             assert 0.5 <= check["elapsed_s"] <= 0.75, name
-            assert "deadline of 0.5 s elapsed [curl: (28)]" in ended.err, name
+            assert re.search(r"deadline of 0\.(5|49\d) s elapsed \[curl: \(28\)\]", ended.err), name
 
 
 def test_one_deadline_covers_the_whole_exchange(make_stage: Callable[..., Stage], spec: Callable[..., Path]) -> None:

@@ -119,32 +119,30 @@ def test_401_is_a_failure_that_ends_the_run_at_the_first_read(make_stage: Callab
         assert not stage.ollama.connections
 
 
-@pytest.mark.parametrize(
-    ("fault", "word", "code"),
-    [
-        ("unauthorized", "failed", 22),
-        ("redirect", "failed", 1),
-        ("html-200", "failed", 1),
-        ("not-json", "failed", 1),
-        ("status", "error", 22),
-    ],
+WRONG: tuple[tuple[str, str, str, int, str], ...] = (
+    ("unauthorized", "opencode-config", "failed", 22, "status 401"),
+    ("redirect", "opencode-health", "failed", 1, "status 302"),
+    ("redirect", "opencode-providers", "failed", 1, "status 302"),
+    ("html-200", "opencode-capabilities", "failed", 1, "text/html"),
+    ("not-json", "opencode-health", "failed", 1, "not JSON"),
+    ("not-json", "opencode-config", "failed", 1, "not JSON"),
+    ("status", "opencode-capabilities", "error", 22, "status 503"),
+    ("status", "opencode-providers", "error", 22, "status 503"),
 )
-def test_a_wrong_answer_ends_the_run_whichever_read_it_is(
-    make_stage: Callable[..., Stage], fault: str, word: str, code: int
-) -> None:
-    # Two of the four for each fault, so that each read has each kind of wrong answer somewhere.
-    reads = list(PATHS)[::2] if fault in ("redirect", "not-json") else list(PATHS)[1::2]
-    stages = [make_stage(faults={"opencode": fault}, fault_options={"opencode": {"at": PATHS[at]}}) for at in reads]
+
+
+def test_a_wrong_answer_ends_the_run_whichever_read_it_is(make_stage: Callable[..., Stage]) -> None:
+    stages = [
+        make_stage(faults={"opencode": fault}, fault_options={"opencode": {"at": PATHS[at]}}) for fault, at, *_ in WRONG
+    ]
     ends = run_all([lambda stage=stage: run_precheck(stage) for stage in stages])
-    for at, stage, ended in zip(reads, stages, ends, strict=True):
+    for (fault, at, word, code, said), stage, ended in zip(WRONG, stages, ends, strict=True):
         (finding,) = ended_at(ended, at, word, code)
-        assert PATHS[at] in finding["message"]
-        assert ("[curl: (22)]" in finding["message"]) == (code == 22)
-        assert asked(stage) == up_to(at)
-        assert not stage.ollama.connections
-        if fault in ("redirect", "status", "unauthorized"):
-            number = {"redirect": "302", "status": "503", "unauthorized": "401"}[fault]
-            assert f"status {number}" in finding["message"]
+        assert PATHS[at] in finding["message"], fault
+        assert said in finding["message"], fault
+        assert ("[curl: (22)]" in finding["message"]) == (code == 22), fault
+        assert asked(stage) == up_to(at), fault
+        assert not stage.ollama.connections, fault
 
 
 def test_no_redirect_is_followed_to_another_server(make_stage: Callable[..., Stage]) -> None:
@@ -161,24 +159,26 @@ def test_no_redirect_is_followed_to_another_server(make_stage: Callable[..., Sta
     assert location not in ended.err
 
 
-@pytest.mark.parametrize("kind", ["ConfigInvalidError", "ConfigJsonError"])
 def test_of_a_refused_configuration_the_name_and_the_places_are_told_and_never_the_message(
-    make_stage: Callable[..., Stage], kind: str
+    make_stage: Callable[..., Stage],
 ) -> None:
     config = {"model": "ollama/qwen3:8b", "provider": {"ollama": {"models": {"qwen3:8b": {}}, "options": {}}}}
     server = copy.deepcopy(config)
     server["provider"]["ollama"]["options"] = {"apiKey": CANARY}  # type: ignore[index]
-    stage = make_stage(config=server, faults={"opencode": "config-400"}, fault_options={"opencode": {"kind": kind}})
-    env = {**stage.environment, "OPENCODE_CONFIG_CONTENT": json.dumps(config)}
-    ended = run_precheck(env)
-    assert CANARY in json.dumps(stage.opencode._echo(kind)), "the server does repeat it"
-    (finding,) = ended_at(ended, "opencode-capabilities", "error", 22)
-    assert "status 400" in finding["message"]
-    assert kind in finding["message"]
-    assert "OPENCODE_CONFIG_CONTENT" in finding["message"]
-    assert ("provider.ollama" in finding["message"]) == (kind == "ConfigInvalidError")
-    for secret in (CANARY, "JSONC Input", "Expected"):
-        assert secret not in shown(ended)
+    kinds = ("ConfigInvalidError", "ConfigJsonError")
+    stages = [
+        make_stage(config=server, faults={"opencode": "config-400"}, fault_options={"opencode": {"kind": kind}})
+        for kind in kinds
+    ]
+    role = {"OPENCODE_CONFIG_CONTENT": json.dumps(config)}
+    ends = run_all([lambda stage=stage: run_precheck({**stage.environment, **role}) for stage in stages])
+    for stage, kind, ended in zip(stages, kinds, ends, strict=True):
+        assert CANARY in json.dumps(stage.opencode._echo(kind)), "the server does repeat it"
+        (finding,) = ended_at(ended, "opencode-capabilities", "error", 22)
+        assert f"status 400 instead of 200, {kind} in OPENCODE_CONFIG_CONTENT" in finding["message"]
+        assert ("provider.ollama" in finding["message"]) == (kind == "ConfigInvalidError")
+        for secret in (CANARY, "JSONC Input", "Expected"):
+            assert secret not in shown(ended)
 
 
 # F2 and F3 ----------------------------------------------------------------------------------------------------------

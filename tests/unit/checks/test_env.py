@@ -273,7 +273,7 @@ def test_what_cannot_be_seen_is_named_at_the_ends_of_json_and_left_to_the_parser
     assert wrong_json("{}\u200b")[0] == "it holds an invisible character (zero width space, U+200B) at its end"
     for value in ("{\u200b}", '{"a"\u200b: 1, "b": 2}'):
         (said,) = wrong_json(value)
-        assert said.startswith("it cannot be read as JSON: ")
+        assert said.startswith("it cannot be read: ")
 
 
 @pytest.mark.parametrize(
@@ -286,9 +286,9 @@ def test_what_cannot_be_seen_is_named_at_the_ends_of_json_and_left_to_the_parser
         ('{"provider": {"ollama": {"models": {}}}}', "it has no non-empty object at provider.ollama.models"),
         ('{"provider": {"ollama": {"models": ["m"]}}}', "it has no non-empty object at provider.ollama.models"),
         ('{"provider": 5}', "it has no non-empty object at provider.ollama.models"),
-        ('{"a": 1, "a": 2}', "it cannot be read as JSON: an object has the same key twice"),
-        ('{"a": NaN}', "it cannot be read as JSON: NaN is not JSON"),
-        ("hunter2", "it cannot be read as JSON: it is not JSON: Expecting value at line 1 column 1"),
+        ('{"a": 1, "a": 2}', "it cannot be read: an object has the same key twice"),
+        ('{"a": NaN}', "it cannot be read: NaN is not JSON"),
+        ("hunter2", "it cannot be read: it is not JSON: Expecting value at line 1 column 1"),
     ],
 )
 def test_what_is_wrong_with_a_json_object_is_said(value, said):
@@ -298,7 +298,7 @@ def test_what_is_wrong_with_a_json_object_is_said(value, said):
 @pytest.mark.parametrize("value", ['{"a": 1} // x', '// x\n{"a": 1}', '{"a": /* x */ 1}', '{"a": [1,]}', '{"a": 1,\n}'])
 def test_json_with_comments_is_told_apart(value):
     (said,) = wrong_json(value)
-    assert said.startswith("it cannot be read as JSON: ")
+    assert said.startswith("it cannot be read: ")
     assert said.endswith("; comments and trailing commas (JSONC) are not JSON")
 
 

@@ -189,7 +189,7 @@ def loads_were_authorised(server: AnyServer) -> None:
         assert {other.kind for other, _ in between} == {"inventory"}
 
 
-@settings(max_examples=150, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     models=MODELS,
     steps=st.lists(STEPS, max_size=40),
@@ -278,7 +278,7 @@ CLEANUP_STEPS = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     answered=st.lists(st.booleans(), min_size=1, max_size=3),
     there=st.sets(st.integers(0, 2)),

@@ -11,6 +11,7 @@ from precheck_lib.bounded.budget import Budget
 from precheck_lib.bounded.journal import Journal
 from precheck_lib.errors import AnswerError, StatusError
 from precheck_lib.servers.http_server import Bounds, HttpServer, short
+from tests.unit.residency.fakes import Clock, ClockBudget
 
 
 @pytest.fixture
@@ -65,3 +66,13 @@ def test_only_a_200_has_an_object(answer: Any) -> None:
 )
 def test_a_value_of_a_server_is_quoted_or_described_and_never_long(value: object, shown: str) -> None:
     assert short(value) == shown
+
+
+def test_a_bound_is_told_as_it_is_configured_though_a_moment_of_it_has_passed() -> None:
+    """CONTRACT H4: `deadline of 10 s elapsed`, and not of 9.998 s because the check began 2 ms before its request."""
+    clock = Clock()
+    check = ClockBudget(10.0, clock=clock)
+    clock.now += 0.002
+    assert str(check.child(10.0).over("head")) == "deadline of 10 s elapsed"
+    assert str(check.child().over("frame")) == "deadline of 10 s elapsed"
+    assert str(check.child(3.0).over("head")) == "deadline of 3 s elapsed"

@@ -1,0 +1,562 @@
+"""What GitHub's runner is told: whatever the texts in a report are, it reads what was meant and nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+import pytest
+
+from precheck_lib.catalogue import CATALOGUE
+from precheck_lib.outcome import CycleRecord, Host, Source, SpecIdentity
+from precheck_lib.report import check_line, finding_lines
+from precheck_lib.report.github import (
+    BODY_LIMIT,
+    MOST_OF_A_KIND,
+    SUMMARY_LIMIT,
+    WHO,
+    annotation_lines,
+    output_text,
+    outputs,
+    summary,
+)
+from precheck_lib.report.text import clean
+
+MESSAGE_LIMIT = 4096  # UTF-16 units, cut by the runner without a word
+
+
+class Command(NamedTuple):
+    """A workflow command as the runner has understood it."""
+
+    name: str
+    properties: dict[str, str]
+    data: str
+
+
+def unescape(text, *pairs):
+    for code, character in (*pairs, ("%0D", "\r"), ("%0A", "\n"), ("%25", "%")):
+        text = text.replace(code, character)
+    return text
+
+
+def properties_of(text, separator, *escapes):
+    pairs = [part.partition("=") for part in text.split(separator)]
+    return {name.strip(): unescape(value, *escapes) for name, is_pair, value in pairs if is_pair and value}
+
+
+def command_of(line):
+    """Find the command in a line of a log, as the runner's ActionCommand does: the `::` form, else the `##[` form."""
+    begun = line.lstrip()
+    if begun.startswith("::"):
+        header, ended, data = begun[2:].partition("::")
+        name, _, rest = header.partition(" ")
+        if ended and name:
+            found = properties_of(rest, ",", ("%3A", ":"), ("%2C", ","))
+            return Command(name.lower(), found, unescape(data))
+    _, is_old, old = line.partition("##[")
+    header, ended, data = old.partition("]")
+    if is_old and ended:
+        name, _, rest = header.partition(" ")
+        escapes = (("%3B", ";"), ("%5D", "]"))
+        return Command(name.lower(), properties_of(rest, ";", *escapes), unescape(data, *escapes))
+    return None
+
+
+def annotations(report, workspace=None, **more):
+    found = [command_of(line) for line in annotation_lines(report, workspace=workspace, **more)]
+    assert None not in found
+    return found
+
+
+def bodies(report, **more):
+    return [command.data for command in annotations(report, **more)]
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("::error title=a%3A b::c", "error"),
+        ("  ::ERROR::c", "error"),
+        ("model x ##[error]boo", "error"),
+        ("##[add-mask]a", "add-mask"),
+        ("a ::error::b", None),
+        ("::error", None),
+        ("# #[error]a", None),
+    ],
+)
+def test_the_parser_of_these_tests_sees_commands_where_the_runner_does(line, name):
+    found = command_of(line)
+    assert (found and found.name) == name
+
+
+# One annotation -------------------------------------------------------------------------------------------------------
+
+
+def failing(make, *, evidence="no answer came", **fields):
+    finding = make.finding("the port is closed", evidence=evidence, remedy="Start the server.", **fields)
+    return make.report(make.check("codex-tcp", "failed", findings=[finding]))
+
+
+def test_an_annotation_is_an_error_with_a_title_that_names_runner_and_code(make):
+    (found,) = annotations(failing(make))
+    assert found.name == "error"
+    assert found.properties == {"title": "precheck: gpu-01-a not ready - tcp.failed"}
+
+
+def test_a_host_without_a_runner_is_named_itself(make):
+    report = failing(make)
+    report.host = Host(name="gpu-01", runner=None, os="Linux", python="3.11")
+    assert annotations(report)[0].properties["title"] == "precheck: gpu-01 not ready - tcp.failed"
+
+
+def test_the_body_says_not_tested_then_what_then_why_then_what_to_do_and_who_then_whether_to_retry(make):
+    (body,) = bodies(failing(make, who="host", retryable=True))
+    assert body == (
+        "Your code was not tested. codex-tcp: the port is closed. Why: no answer came. "
+        "What to do (the host's owner): Start the server. A retry may pass without a change."
+    )
+
+
+def test_a_failure_that_stays_says_that_a_retry_is_of_no_use(make):
+    (body,) = bodies(failing(make, who="job", retryable=False))
+    assert body.endswith("What to do (the job's author): Start the server. A retry is of no use before that.")
+
+
+def test_where_no_cause_was_seen_the_usual_ones_are_told_as_such(make):
+    (body,) = bodies(failing(make, evidence=""))
+    causes = "; ".join(CATALOGUE["tcp.failed"].causes)
+    assert f"the port is closed. Usual causes: {causes}. What to do" in body
+    assert "Why:" not in body
+
+
+def test_a_code_of_no_catalogue_has_no_usual_causes(make):
+    (body,) = bodies(failing(make, code="mine.own", evidence=""))
+    assert "the port is closed. What to do" in body
+
+
+def test_a_sentence_ends_once(make):
+    report = make.report(make.check("a", "failed", findings=[make.finding("It is so.", evidence="Is it?", remedy="")]))
+    assert bodies(report) == [
+        "Your code was not tested. a: It is so. Why: Is it? A retry is of no use before that.",
+    ]
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_a_body_has_every_part_and_at_most_700_characters_however_long_they_are(make, who):
+    long = {"evidence": "e" * 5000, "remedy": "r" * 5000, "who": who}
+    report = make.report(make.check("i" * 64, "failed", findings=[make.finding("m" * 5000, **long)]))
+    (body,) = bodies(report)
+    assert BODY_LIMIT - 5 <= len(body) <= BODY_LIMIT
+    parts = re.fullmatch(
+        r"Your code was not tested\. i{64}: (m+…) Why: (e+…) What to do \(the [a-z]+'s [a-z]+\): (r+…) "
+        r"A retry is of no use before that\.",
+        body,
+    )
+    assert parts is not None
+    assert all(len(part) > 130 for part in parts.groups())
+
+
+def test_what_is_long_gives_way_before_what_is_short(make):
+    message = "missing or empty: " + ", ".join(f"TEST_ROLE_NUMBER_{number}" for number in range(16))
+    finding = make.finding(message, code="roles.missing", remedy="Set them.", evidence="e" * 500)
+    (body,) = bodies(make.report(make.check("roles", "failed", findings=[finding])))
+    assert "What to do (the host's owner): Set them. " in body
+    assert "TEST_ROLE_NUMBER_9" in body
+    assert len(body) <= BODY_LIMIT
+
+
+def test_every_finding_of_the_catalogue_has_an_annotation_that_is_not_cut(make):
+    for code, entry in CATALOGUE.items():
+        finding = make.finding("m" * 150, code=code, remedy=entry.remedy, who=entry.who, retryable=entry.retryable)
+        (body,) = bodies(make.report(make.check("opencode-capabilities", "failed", findings=[finding])))
+        assert "…" not in body, code
+        assert entry.remedy in body
+        assert entry.causes[0] in body
+
+
+def test_percent_and_line_breaks_arrive_as_they_were_meant(make):
+    finding = make.finding("76 % are on\r\nthe GPU, %0A is no break", evidence="a\nb")
+    report = make.report(make.check("a", "failed", findings=[finding]))
+    (line,) = annotation_lines(report, workspace=None)
+    assert "76 %25 are on the GPU, %250A is" in line
+    assert "a: 76 % are on the GPU, %0A is no break. Why: a b." in command_of(line).data
+
+
+def test_colons_commas_and_equals_signs_in_a_host_name_keep_the_properties_whole(make):
+    report = failing(make)
+    report.host = Host(name="h", runner="a::b, c=d%0A:", os="Linux", python="3.11")
+    (line,) = annotation_lines(report, workspace=None)
+    header = line[2:].partition("::")[0]
+    assert header.count("=") == 1  # act drops a property with a second one
+    found = command_of(line)
+    assert found.properties == {"title": "precheck: a::b, c d%0A: not ready - tcp.failed"}
+    assert found.data.startswith("Your code was not tested.")
+
+
+# Where it stands ------------------------------------------------------------------------------------------------------
+
+
+def placed(make, source, workspace):
+    report = make.report(make.check("a", "failed", source=source))
+    (found,) = annotations(report, workspace)
+    return {name: value for name, value in found.properties.items() if name != "title"}
+
+
+def test_an_annotation_stands_at_the_line_of_its_check_in_a_spec_of_the_workspace(make):
+    assert placed(make, Source("/w/specs/gpu.yml", 12), "/w") == {"file": "specs/gpu.yml", "line": "12"}
+
+
+def test_a_spec_elsewhere_has_no_place(make):
+    assert placed(make, Source("/opt/specs/gpu.yml", 12), "/w") == {}
+    assert placed(make, Source("/w2/gpu.yml", 12), "/w") == {}
+    assert placed(make, Source("/w/gpu.yml", 12), None) == {}
+    assert placed(make, None, "/w") == {}
+
+
+def test_a_path_with_odd_characters_is_escaped(make):
+    assert placed(make, Source("/w/a,b:c%d/x.yml", 3), "/w") == {"file": "a,b:c%d/x.yml", "line": "3"}
+
+
+def test_a_fault_of_the_spec_stands_at_the_line_that_its_message_names(make):
+    findings = [
+        make.finding("gpu.yml:7:5: there is no kind 'tpc'", code="spec.invalid"),
+        make.finding("other.yml:9:1: there is no pin", code="spec.invalid"),
+    ]
+    report = make.report(
+        make.check("spec", "error", findings=findings), verdict="error", spec=SpecIdentity(path="gpu.yml")
+    )
+    first, second = annotations(report, os.getcwd())
+    assert (first.properties["file"], first.properties["line"]) == ("gpu.yml", "7")
+    assert "file" not in second.properties
+
+
+# Several --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_failure_comes_first_and_warnings_last(make):
+    mild = make.finding("odd", code="opencode.config-dropped", severity="warning")
+    report = make.report(
+        make.check("a", findings=[mild]),
+        make.check("b", "failed", findings=[mild, make.finding("first"), make.finding("second")]),
+        make.check("c", "error", findings=[make.finding("third")]),
+        make.check("d", "skipped", skipped_for="b"),
+    )
+    found = annotations(report)
+    assert [command.name for command in found] == ["error"] * 3 + ["warning"] * 2
+    told = [re.search(r"\b[a-d]: \w+", command.data)[0] for command in found]
+    assert told == ["b: first", "b: second", "c: third", "a: odd", "b: odd"]
+
+
+def test_a_warning_does_not_say_that_anything_was_not_tested(make):
+    mild = make.finding("odd", code="opencode.config-dropped", severity="warning", remedy="Look.", who="job")
+    (found,) = annotations(make.report(make.check("a", findings=[mild])))
+    assert found.properties == {"title": "precheck: gpu-01-a - opencode.config-dropped"}
+    assert found.data == "a: odd. What to do (the job's author): Look."
+
+
+def test_a_run_that_passed_without_warnings_has_no_annotation(make):
+    assert annotations(make.report(make.check("a"))) == []
+
+
+def many(make, failures, warnings):
+    return make.report(
+        make.check("a", "failed", findings=[make.finding(f"failure {number}") for number in range(failures)]),
+        make.check("b", findings=[make.finding(f"warned {number}", severity="warning") for number in range(warnings)]),
+    )
+
+
+@pytest.mark.parametrize("count", [MOST_OF_A_KIND, MOST_OF_A_KIND + 1, 200])
+def test_there_are_at_most_nine_of_a_kind_and_the_last_says_how_many_more_there_are(make, count):
+    found = annotations(many(make, count, count))
+    for kind, word in (("error", "failure"), ("warning", "warned")):
+        of_kind = [command.data for command in found if command.name == kind]
+        assert len(of_kind) == MOST_OF_A_KIND
+        told = [number for number in range(count) if any(f"{word} {number}." in data for data in of_kind)]
+        if count == MOST_OF_A_KIND:
+            assert told == list(range(count))
+        else:
+            assert told == list(range(MOST_OF_A_KIND - 1))
+            more = count - (MOST_OF_A_KIND - 1)
+            assert of_kind[-1] == f"{more} more are in the log, the job summary and the reports."
+
+
+def test_what_the_cleanup_left_is_an_annotation_of_its_own_with_its_remedy(make):
+    report = failing(make)
+    report.remarks = ["Ollama cleanup unload/observation failed (exit 7) of m", "native residency remains unconfirmed"]
+    _, found = annotations(report)
+    assert found.properties["title"].endswith(" - run.unconfirmed")
+    assert "cleanup: Ollama cleanup unload/observation failed (exit 7) of m; native residency remains" in found.data
+    assert CATALOGUE["run.unconfirmed"].remedy in found.data
+
+
+def test_a_failure_without_a_reason_and_a_report_that_contradicts_itself_are_annotated(make):
+    assert "a: the check failed and gave no reason" in bodies(make.report(make.check("a", "failed", findings=[])))[0]
+    (body,) = bodies(make.report(make.check("a"), exit_code=70, verdict="error"))
+    assert "precheck: the run ended with exit code 70 (error) and no check says why" in body
+
+
+# Where the job goes on ------------------------------------------------------------------------------------------------
+
+
+def test_where_the_job_goes_on_failures_are_warnings_that_say_so(make):
+    (found,) = annotations(failing(make), only_warn=True)
+    assert found.name == "warning"
+    assert found.properties["title"] == "precheck: gpu-01-a not ready - tcp.failed"
+    assert found.data.startswith("The job goes on, on a machine that is not fit for it. codex-tcp: the port is closed.")
+
+
+@pytest.mark.parametrize("verdict", ["error", "cancelled"])
+def test_what_ends_the_job_all_the_same_is_an_error(make, verdict):
+    report = failing(make)
+    report.verdict = verdict
+    (found,) = annotations(report, only_warn=True)
+    assert found.name == "error"
+    assert found.data.startswith("Your code was not tested.")
+
+
+def test_failures_that_are_warnings_share_the_room_with_the_warnings(make):
+    found = annotations(many(make, 5, 8), only_warn=True)
+    assert [command.name for command in found] == ["warning"] * MOST_OF_A_KIND
+    assert "failure 0" in found[0].data
+    assert found[-1].data == "5 more are in the log, the job summary and the reports."
+
+
+# Hostile texts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("only_warn", [False, True])
+def test_of_hostile_texts_the_runner_sees_only_our_annotations(make, hostile, only_warn):
+    report = make.hostile(hostile)
+    for line in annotation_lines(report, workspace="/w", only_warn=only_warn):
+        assert line.isprintable()
+        assert "##[" not in line
+        found = command_of(line)
+        assert found.name in {"error", "warning"}
+        assert set(found.properties) <= {"title", "file", "line"}
+        assert found.properties["title"].startswith("precheck: ")
+        assert "=" not in found.properties["title"]
+        assert len(found.data) <= BODY_LIMIT
+        assert len(found.data.encode("utf-16-le")) // 2 <= MESSAGE_LIMIT
+        assert command_of(found.data) is None
+        assert "\n" not in found.data
+
+
+def test_of_hostile_texts_the_runner_sees_no_command_in_what_is_printed_beside(make, hostile):
+    report = make.hostile(hostile)
+    for line in (*map(check_line, report.checks), *finding_lines(report)):
+        assert command_of(line) is None
+
+
+# Outputs --------------------------------------------------------------------------------------------------------------
+
+
+def read_outputs(text):
+    """Read a file of outputs as the runner does."""
+    found, lines = {}, iter(text.split("\n"))
+    for line in lines:
+        if not line:
+            continue
+        name, heredoc, delimiter = line.partition("<<")
+        if heredoc and "=" not in name:
+            value = []
+            while (part := next(lines)) != delimiter:
+                value.append(part)
+            found[name] = "\n".join(value)
+        else:
+            name, is_pair, value = line.partition("=")
+            assert is_pair, line
+            found[name] = value
+    return found
+
+
+def written(make_report, **paths):
+    return read_outputs(output_text(outputs(make_report, **{"folder": None, "json": None, "junit": None, **paths})))
+
+
+def test_the_outputs_of_a_run_that_passed(make):
+    paths = {"folder": "/out dir", "json": "/out dir/precheck.json", "junit": "/out dir/precheck.xml"}
+    assert written(make.report(make.check("a")), **paths) == {
+        "status": "ready",
+        "exit-code": "0",
+        "failed": "",
+        "codes": "",
+        "first": "",
+        "retryable": "false",
+        "host": "gpu-01-a",
+        "dir": "/out dir",
+        "json": "/out dir/precheck.json",
+        "junit": "/out dir/precheck.xml",
+    }
+
+
+def test_the_outputs_of_a_run_that_failed(make):
+    second = make.finding("second", code="tcp.deadline")
+    report = make.report(
+        make.check("a", findings=[make.finding("odd", severity="warning", code="command.leftover")]),
+        make.check("b", "failed", findings=[make.finding("first", retryable=True), second, second]),
+        make.check("c", "error", findings=[make.finding("third")]),
+        make.check("d", "skipped", skipped_for="b"),
+        exit_code=28,
+    )
+    found = written(report)
+    assert (found["status"], found["exit-code"], found["retryable"]) == ("not-ready", "28", "true")
+    assert (found["failed"], found["codes"], found["first"]) == ("b,c", "tcp.failed,tcp.deadline", "b: first")
+
+
+def test_a_report_that_contradicts_itself_is_never_ready(make):
+    report = make.report(make.check("a", "failed"), exit_code=0, verdict="ready")
+    found = written(report)
+    assert found["status"] == "error"
+    assert "run.internal" in found["codes"]
+    assert written(make.report(make.check("a"), exit_code=0, verdict="not-ready"))["status"] == "error"
+
+
+def test_hostile_values_end_neither_their_own_output_nor_add_another(make, hostile):
+    report = make.hostile(hostile)
+    values = outputs(report, folder=hostile[:5000], json=hostile[:5000], junit=hostile[:5000])
+    text = output_text(values)
+    assert list(read_outputs(text)) == list(values)
+    assert read_outputs(text)["status"] == "not-ready"
+    # act refuses an empty line, and loses those at the start of a value.
+    assert all(line for line in text.split("\n")[:-1])
+    assert "\r" not in text
+    text.encode("utf-8")
+
+
+def test_a_value_that_knows_the_form_cannot_guess_the_delimiter():
+    value = "x\nghadelimiter_0\nstatus=ready"
+    first, second = output_text({"first": value}), output_text({"first": value})
+    assert first != second
+    assert read_outputs(first) == {"first": "x ghadelimiter_0 status=ready"}
+
+
+def test_a_path_is_given_as_it_is():
+    path = "/tmp/a  b/##[x]/ä\u200b/precheck.json"
+    assert read_outputs(output_text({"json": path})) == {"json": path}
+
+
+def test_a_value_of_nothing_but_white_space_is_an_empty_output():
+    assert output_text({"a": " \n\t", "b": ""}) == "a=\nb=\n"
+
+
+# Summary --------------------------------------------------------------------------------------------------------------
+
+UNESCAPED_BAR = re.compile(r"(?<!\\)\|")
+
+
+def rows(text):
+    """The cells of each line of each table."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in UNESCAPED_BAR.split(line)[1:-1]] for line in lines]
+
+
+def test_a_summary_has_verdict_findings_and_times_against_budgets(make):
+    finding = make.finding("the port is closed", evidence="refused", remedy="Start it.", retryable=True)
+    report = make.report(
+        make.check("roles", elapsed_s=0.0123, budget_s=2.0),
+        make.check("codex-tcp", "failed", findings=[finding], elapsed_s=1.5, budget_s=2.0),
+        make.check("codex", "skipped", skipped_for="codex-tcp"),
+    )
+    text = summary(report)
+    assert text.startswith("### ❌ precheck strict: not-ready on gpu\\-01\\-a\n\n")
+    assert "the machine is not fit for it" in text
+    assert "- **codex\\-tcp** (tcp\\.failed): the port is closed\n  - why: refused\n" in text
+    assert "  - what to do (the host's owner): Start it\\.\n  - A retry may pass without a change.\n" in text
+    assert rows(text) == [
+        ["check", "outcome", "time", "budget"],
+        ["---", "---", "--:", "--:"],
+        ["roles", "passed", "0.01 s", "2 s"],
+        ["codex\\-tcp", "failed", "1.50 s", "2 s"],
+        ["codex", "skipped for codex\\-tcp", "", ""],
+    ]
+
+
+def test_a_summary_of_a_pass_is_short(make):
+    text = summary(make.report(make.check("roles")))
+    assert text.startswith("### ✅ precheck strict: ready on gpu\\-01\\-a\n")
+    assert "fit" not in text
+    assert "retry" not in text
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        ("not-ready", "the machine is not fit for it"),
+        ("cancelled", "ended before the machine was proven fit"),
+        ("error", "nor about the machine"),
+    ],
+)
+def test_a_summary_says_what_a_red_step_means(make, verdict, said):
+    assert said in summary(make.report(make.check("a", "failed"), verdict=verdict))
+
+
+def test_a_summary_that_contradicts_itself_is_red(make):
+    text = summary(make.report(make.check("a", "failed"), exit_code=0, verdict="ready"))
+    assert text.startswith("### ❌")
+    assert "the run claims exit code 0 although a did not pass" in text
+
+
+def test_a_summary_has_the_cycles(make):
+    cycles = [
+        CycleRecord(model="m|x", unload_s=0.5, absent_s=0.25, load_s=12.0, size=10, size_vram=9, context_length=4096),
+        CycleRecord(model="n"),
+    ]
+    report = make.report(make.check("residency"), cycles=cycles)
+    assert rows(summary(report))[-2:] == [
+        ["m\\|x", "0.50 s", "0.25 s", "12.00 s", "10", "9", "4096"],
+        ["n", "", "", "", "", "", ""],
+    ]
+
+
+def test_a_summary_has_warnings_and_what_the_cleanup_left(make):
+    mild = make.finding("odd", code="command.leftover", severity="warning")
+    report = make.report(
+        make.check("a", findings=[mild]), make.check("b", "failed"), remarks=["native residency remains unconfirmed"]
+    )
+    text = summary(report)
+    assert "- **a** (warning, command\\.leftover): odd\n" in text
+    assert "- **cleanup** (run\\.unconfirmed): native residency remains unconfirmed\n" in text
+
+
+def test_hostile_texts_keep_a_summary_in_its_cells_and_without_markup(make, hostile):
+    text = summary(make.hostile(hostile))
+    assert {len(row) for row in rows(text)} == {4, 7}
+    for line in text.splitlines():
+        assert line.isprintable() or "\u200b" in line
+        assert "<" not in line
+        assert "##[" not in line.replace("\\", "")[4:]
+        # Whatever is no markup of ours is escaped.
+        ours = re.sub(r"^(### . precheck|  - |- |\|)|\*\*|\(the \w+'s \w+\)|\\.", "", line)
+        assert not re.search(r"[`\[\]*_#$~]|!\[", ours), line
+
+
+def test_a_markdown_reader_finds_nothing_but_our_own_markup(make, hostile):
+    markdown = pytest.importorskip("markdown_it", reason="markdown-it-py comes with rich")
+    reader = markdown.MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    text = summary(make.hostile(hostile))
+    kinds = {
+        token.type
+        for block in reader.parse(text)
+        for token in (block, *(block.children or ()))
+        if not token.type.endswith("_close")
+    }
+    plain = {"heading_open", "paragraph_open", "bullet_list_open", "list_item_open", "inline", "text", "text_special"}
+    table = {"table_open", "thead_open", "tbody_open", "tr_open", "th_open", "td_open"}
+    assert kinds <= plain | table | {"strong_open", "softbreak", "hr"}
+    tables = [token for token in reader.parse(text) if token.type == "table_open"]
+    assert len(tables) == 2
+
+
+def test_a_summary_has_a_limit_far_below_the_runners(make):
+    finding = make.finding("ä" * 600)
+    report = make.report(*[make.check(f"check-{number}", "failed", findings=[finding]) for number in range(1000)])
+    text = summary(report)
+    assert len(text.encode()) <= SUMMARY_LIMIT <= 1 << 20
+    assert text.endswith("\n\n(cut: the reports have all of it)\n")
+    assert text.startswith("### ❌")
+
+
+def test_texts_of_the_summary_are_cleaned_before_they_are_escaped(make):
+    report = make.report(make.check("a", "failed", findings=[make.finding("x\n| y | <b>\x1b[31m@all")]))
+    assert f"{clean('x')} \\| y \\| &lt;b\\>@\u200ball" in summary(report)
