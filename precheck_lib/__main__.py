@@ -10,12 +10,25 @@ from precheck_lib.interrupt import Interrupts
 
 def main() -> int:
     """Run the command line and return the exit code."""
+    _fill_closed_streams()
     interrupts = Interrupts()
     interrupts.install()
     _leave_the_working_folder_out()
     from precheck_lib.cli import run_command_line
 
     return run_command_line(sys.argv[1:], interrupts)
+
+
+def _fill_closed_streams() -> None:
+    """Put something on each standard descriptor that is closed, or the first pipe or file opened would land there.
+
+    It cannot be written to: whoever closed stdout cannot have seen that a run passed.
+    """
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY)  # takes the lowest that is free
 
 
 def _leave_the_working_folder_out() -> None:
@@ -25,8 +38,11 @@ def _leave_the_working_folder_out() -> None:
     it (its own checkout), it stays.
     """
     home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    working = os.getcwd() if sys.path[:1] != [""] else ""
-    if sys.path and sys.path[0] == working and os.path.abspath(working) != home:
+    try:
+        working = os.getcwd()
+    except OSError:
+        return  # it has been removed, and nothing can be imported from it
+    if sys.path[:1] in ([working], [""]) and working != home:
         del sys.path[0]
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from precheck_lib.spec.model import Spec
 
 SHORT = 1.0
-"""Seconds that a bound has in the demo of a fault that uses it up: the real ones, up to six minutes, would be no demo."""
+"""Seconds of a bound in the demo of a fault that uses it up: the real ones, up to six minutes, would be no demo."""
 
 SLOW_SECONDS = 40.0
 
@@ -232,7 +232,7 @@ class _CancelsTheLoad(Watcher):
 
 
 def shortened(spec: Spec, short: Mapping[str, tuple[str, ...]]) -> Spec:
-    """Return the spec with the bounds that `short` names at a second, so that a fault which uses one up can be shown."""
+    """Return the spec with the bounds that `short` names at a second, so that faults which use them up can be shown."""
     checks = []
     for check in spec.checks:
         names = short.get(check.id, ())

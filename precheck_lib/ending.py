@@ -49,6 +49,8 @@ class Ending:
         if self.interrupts.stop.is_set and report.verdict != "cancelled":
             # Before the run began, or after it could not: still a cancelled one.
             report.verdict, report.exit_code = "cancelled", 128 + (self.interrupts.stop.signum or 0)
+        if report.exit_code == 0 and self.terminal.broken:
+            _unwritten(report, ["stdout cannot be written, so nobody can see that this passed"])
         for line in self._deliver(report):
             self.terminal.err(f"precheck: {line}")
         if self.env.get("GITHUB_ACTIONS") == "true":
@@ -70,7 +72,8 @@ class Ending:
         said: list[str] = []
         left = dict(self.targets)
         while left:
-            failed = deliver([Document(path, self._render(form, report)) for form, path in left.items()])
+            documents = [Document(path, self._render(form, report)) for form, path in left.items()]
+            failed = deliver(documents, unfinished=self.interrupts.unfinished)
             if not failed:
                 break
             if report.exit_code == 0:

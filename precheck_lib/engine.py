@@ -61,7 +61,7 @@ class Plan:
         self.parts: dict[str, float] = {}
         self.models: dict[str, int | None] = {}
         self.reserve = 0.0
-        self.least = 0.0
+        self.waits = 0.0
         for check in spec.checks:
             of = kind_named(check.kind)
             models = of.models(check.options)
@@ -71,7 +71,7 @@ class Plan:
             known = 1 if count is None else count
             self.parts[check.id] = check.budget if check.budget is not None else of.seconds(check.options, known)
             self.reserve += of.reserve(check.options, known)
-            self.least += getattr(check.options, "settle", 0.0) if of.changes else 0.0
+            self.waits += of.waits(check.options, known)
 
     @property
     def total(self) -> float:
@@ -80,8 +80,12 @@ class Plan:
 
     @property
     def smallest(self) -> int:
-        """The least budget that leaves time for a load: the reserve, the settling before it, and a second."""
-        return int(self.reserve + self.least) + 1 if self.reserve else 1
+        """The least budget that works, in whole seconds: the reserve, the fixed waits of each cycle, and a second.
+
+        Small models need no waits, which only the server can tell: a budget below this one is refused only where it
+        leaves nothing at all beside the reserve.
+        """
+        return int(self.reserve + self.waits) + 2 if self.reserve else 1
 
 
 def _count(models: Any, env: Mapping[str, str], pins: Mapping[str, str]) -> int | None:
@@ -133,7 +137,7 @@ def run(
     """
     plan = Plan(spec, env)
     seconds = budget if budget is not None else spec.budget if spec.budget is not None else plan.total
-    if plan.reserve and seconds < plan.smallest:
+    if plan.reserve and seconds <= plan.reserve:
         raise BudgetTooSmallError(seconds, plan)
     return _Run(spec, plan, env, seconds, interrupts, watcher or Watcher(), preload).report()
 

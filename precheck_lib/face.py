@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
 HEARTBEAT_SECONDS = 15.0
 """How long a log may be silent: CI logs that stand still look dead, and some systems end such jobs."""
 
+PATIENCE_SECONDS = 1.0
+"""How long a person may wait at the end of a run without a word, while what it has loaded is unloaded."""
+
 _STYLES = {"passed": "green", "failed": "bold red", "error": "bold red", "skipped": "dim"}
+_ERASE = "\r\x1b[2K"
 
 
 class PlainFace(Watcher):
@@ -39,47 +45,94 @@ class PlainFace(Watcher):
 
     def waiting(self) -> None:
         """Say that the run is alive, where nothing was said for a while."""
-        now = self._clock()
-        if now - self._said >= HEARTBEAT_SECONDS:
-            self._said = now
-            self._terminal.out(phase_line(self._check, self._text, now - self._began, self._seconds))
+        self._beat(HEARTBEAT_SECONDS)
 
     def ended(self, result: CheckResult) -> None:
         """Say how a check has ended."""
         self._said = self._clock()
         self._terminal.out(check_line(result))
 
+    def _beat(self, silence: float) -> bool:
+        """Write a heartbeat where nothing was said for so long; tell whether it was."""
+        now = self._clock()
+        if now - self._said < silence:
+            return False
+        self._said = now
+        self._terminal.out(phase_line(self._check, self._text, now - self._began, self._seconds))
+        return True
+
 
 class LiveFace(PlainFace):
-    """The same with colours, and in place of the heartbeat a line that moves (`rich`, without its thread).
+    """The same with colours, and in place of the heartbeat a line that moves. There is no thread behind it.
 
     `memory` says how many bytes of the GPU's memory are in use, where that can be known without asking the driver.
+    `console` is rich's, and only renders: what it renders is written here, for rich would wait for ever on a terminal
+    that is stopped. `descriptor` is that of the terminal.
     """
 
-    def __init__(self, terminal: Terminal, console: Any, memory: Callable[[], int | None] = lambda: None) -> None:
-        super().__init__(terminal)
-        from rich.live import Live
-        from rich.text import Text
-
-        self._text_type = Text
+    def __init__(
+        self,
+        terminal: Terminal,
+        console: Any,
+        memory: Callable[[], int | None] = lambda: None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        descriptor: int = 1,
+    ) -> None:
+        super().__init__(terminal, clock)
         self._console = console
         self._memory = memory
-        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._descriptor = descriptor
+        self._is_shown = False
+        self._silence = PATIENCE_SECONDS
 
     def waiting(self) -> None:
-        """Move the live line."""
-        if not self._live.is_started:
-            self._live.start()
+        """Move the live line. The cleanup has none: no `ended` follows it that would take the line away."""
+        if self._check == "cleanup":
+            if self._beat(self._silence):
+                self._silence = HEARTBEAT_SECONDS
+            return
         elapsed = self._clock() - self._began
         line = phase_line(self._check, self._text, elapsed, self._seconds, self._memory())
-        self._live.update(self._text_type(line, style="cyan", no_wrap=True, overflow="ellipsis"), refresh=True)
+        self._is_shown = True
+        self._draw(_ERASE + self._rendered(line, "cyan", width=self._columns()))
 
     def ended(self, result: CheckResult) -> None:
         """Say how a check has ended, in place of the live line."""
-        if self._live.is_started:
-            self._live.stop()
-        style = _STYLES[result.outcome]
-        self._console.print(self._text_type(check_line(result), style=style), soft_wrap=True)
+        if self._is_shown:
+            self._is_shown = False
+            self._draw(_ERASE)
+        self._said = self._clock()
+        self._terminal.out(self._rendered(check_line(result), _STYLES[result.outcome]))
+
+    def _rendered(self, line: str, style: str, width: int | None = None) -> str:
+        from rich.text import Text
+
+        with self._console.capture() as capture:
+            text = Text(line, style=style)
+            if width is None:
+                self._console.print(text, soft_wrap=True, end="")
+            else:
+                self._console.print(text, width=width, no_wrap=True, overflow="ellipsis", end="")
+        rendered: str = capture.get()
+        return rendered
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self._descriptor).columns or 80
+        except OSError:
+            return 80
+
+    def _draw(self, text: str) -> None:
+        """Write to the terminal what it takes at once; a frame that it does not take is left out."""
+        with contextlib.suppress(OSError):
+            # Opened a second time, for a mode set on the descriptor itself would be that of other processes too.
+            name = os.ttyname(self._descriptor)
+            again = os.open(name, os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                os.write(again, text.encode("utf-8", "backslashreplace"))
+            finally:
+                os.close(again)
 
 
 def face_for(terminal: Terminal, env: Mapping[str, str], memory: Callable[[], int | None] = lambda: None) -> PlainFace:
@@ -87,8 +140,24 @@ def face_for(terminal: Terminal, env: Mapping[str, str], memory: Callable[[], in
     if not terminal.is_person or env.get("TERM", "dumb") == "dumb" or env.get("GITHUB_ACTIONS") == "true":
         return PlainFace(terminal)
     try:
-        from rich.console import Console
+        return LiveFace(terminal, make_console(env), memory)
     except ImportError:
         return PlainFace(terminal)
-    console = Console(highlight=False, markup=False, emoji=False, no_color=bool(env.get("NO_COLOR")))
-    return LiveFace(terminal, console, memory)
+
+
+def make_console(env: Mapping[str, str]) -> Any:
+    """Make the console that renders lines: without any colour where `NO_COLOR` is set."""
+    import io
+
+    from rich.console import Console
+
+    return Console(
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system=None if env.get("NO_COLOR") else "standard",
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+        _environ=dict(env),
+    )

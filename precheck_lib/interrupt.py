@@ -7,6 +7,7 @@ process stuck, ends it within a second by the last resort below.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -28,6 +29,7 @@ class Interrupts:
     """What the signals of this process have asked for: `stop` the run, `abandon` its cleanup.
 
     `may_hold_models` is kept right by the engine; the last resort says then that residency is unconfirmed.
+    `unfinished` are temporary files that it has to remove.
     """
 
     def __init__(self) -> None:
@@ -35,6 +37,7 @@ class Interrupts:
         self.abandon = Cancel()
         self.final = False
         self.may_hold_models = False
+        self.unfinished: set[str] = set()
         self.stopped_at: float | None = None
         self._held: int | None = None
         self._on_stop: Callable[[float], None] | None = None
@@ -88,4 +91,7 @@ class Interrupts:
     def _last_resort(self, _number: int, _frame: FrameType | None) -> None:
         if self.may_hold_models:
             os.write(2, b"precheck: ended by a second signal; native residency remains unconfirmed\n")
+        for path in self.unfinished:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
         os._exit(128 + (self.stop.signum or self._held or 0))

@@ -31,9 +31,10 @@ class Deed(msgspec.Struct, frozen=True):
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of check.
 
-    `seconds` is the time it may take with these options; `reserve` what a run has to keep back for its cleanup; both
-    get the number of models where it is known. `changes` says that it alters a server's state: it runs only after every
-    check that only reads has passed. `imports` are the heavy modules it will need, to be loaded while a child runs.
+    `seconds` is the time it may take with these options, `reserve` what a run has to keep back for its cleanup, `waits`
+    what it waits in any case; all get the number of models where it is known. `changes` says that it alters a server's
+    state: it runs only after every check that only reads has passed. `imports` are the heavy modules it will need, to
+    be loaded while a child runs.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     plan: Callable[[Any], list[Deed]]
     seconds: Callable[[Any, int], float] = lambda _, __: 10.0
     reserve: Callable[[Any, int], float] = lambda _, __: 0.0
+    waits: Callable[[Any, int], float] = lambda _, __: 0.0
     models: Callable[[Any], Any] = lambda _: None
     changes: bool = False
     imports: tuple[str, ...] = ()

@@ -115,6 +115,7 @@ KIND = Kind(
     plan=plan,
     seconds=_seconds,
     reserve=lambda options, models: options.reserve + models * options.reserve_per_model,
+    waits=lambda options, models: options.settle * models + options.hold,
     models=lambda options: options.models,
     changes=True,
     imports=("precheck_lib.residency.cleanup",),

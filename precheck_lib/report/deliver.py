@@ -54,7 +54,9 @@ class Undelivered(NamedTuple):
     message: str
 
 
-def deliver(documents: Sequence[Document], *, deadline: float = 1.0) -> list[Undelivered]:
+def deliver(
+    documents: Sequence[Document], *, deadline: float = 1.0, unfinished: set[str] | None = None
+) -> list[Undelivered]:
     """Write all documents; or name those that cannot be written, and leave all files as they were.
 
     An empty list means that all were written. Otherwise the caller renders again what has changed by that
@@ -67,7 +69,8 @@ def deliver(documents: Sequence[Document], *, deadline: float = 1.0) -> list[Und
     and writing them has `deadline` seconds in all; files have no bound of their own. The caller flushes its
     own streams before.
 
-    Only what a `content` raises leaves this function, and no temporary file stays, whatever is raised.
+    Only what a `content` raises leaves this function, and no temporary file stays, whatever is raised. Where the
+    process may be ended without that (`os._exit`), `unfinished` holds the temporary files that have to be removed.
     """
     files: list[FileTarget] = []
     streams: list[tuple[StreamTarget, bytes]] = []
@@ -76,7 +79,7 @@ def deliver(documents: Sequence[Document], *, deadline: float = 1.0) -> list[Und
         for document in documents:
             content = document.content if isinstance(document.content, bytes) else document.content()
             try:
-                _prepare(document.path, content, files, streams)
+                _prepare(document.path, content, files, streams, set() if unfinished is None else unfinished)
             except _TROUBLE as error:
                 failed.append(_undelivered(document.path, error))
         # A FIFO is opened only when all files are ready: its reader will not wait for a second delivery.
@@ -90,7 +93,13 @@ def deliver(documents: Sequence[Document], *, deadline: float = 1.0) -> list[Und
             stream.discard()
 
 
-def _prepare(path: str, content: bytes, files: list[FileTarget], streams: list[tuple[StreamTarget, bytes]]) -> None:
+def _prepare(
+    path: str,
+    content: bytes,
+    files: list[FileTarget],
+    streams: list[tuple[StreamTarget, bytes]],
+    unfinished: set[str],
+) -> None:
     target = find_target(path)
     if isinstance(target, StreamTarget):
         streams.append((target, content))
@@ -98,7 +107,7 @@ def _prepare(path: str, content: bytes, files: list[FileTarget], streams: list[t
     if any(target.final == other.final for other in files):
         raise UnfitError("another report goes there too", "give each report a file of its own")
     files.append(target)
-    target.prepare(content)
+    target.prepare(content, unfinished)
 
 
 def _open_all(streams: Iterable[StreamTarget], end: float) -> list[Undelivered]:

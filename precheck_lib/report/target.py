@@ -36,16 +36,20 @@ class FileTarget:
         self.path = path
         self.final = final
         self._temp: str | None = None
+        self._unfinished: set[str] = set()
 
-    def prepare(self, content: bytes) -> None:
-        """Make the folders and the complete new file, under a name of its own."""
+    def prepare(self, content: bytes, unfinished: set[str] | None = None) -> None:
+        """Make the folders and the complete new file, under a name of its own that is in `unfinished` while it is."""
         folder = os.path.dirname(self.final)
         os.makedirs(folder, exist_ok=True)
         # Known before it exists, so that `discard` finds it whenever an exception comes.
         self._temp = os.path.join(folder, f".precheck-{os.urandom(8).hex()}.tmp")
+        self._unfinished = set() if unfinished is None else unfinished
+        self._unfinished.add(self._temp)
         try:
             descriptor = os.open(self._temp, _NEW_FILE, 0o666)
         except FileExistsError:
+            self._unfinished.discard(self._temp)
             self._temp = None  # somebody else's: not ours to remove
             raise
         try:
@@ -59,6 +63,7 @@ class FileTarget:
         """Put the new file in the place of the old one."""
         if self._temp is not None:
             os.replace(self._temp, self.final)
+            self._unfinished.discard(self._temp)
             self._temp = None
 
     def discard(self) -> None:
@@ -66,6 +71,7 @@ class FileTarget:
         if self._temp is not None:
             with suppress(OSError):
                 os.unlink(self._temp)
+            self._unfinished.discard(self._temp)
             self._temp = None
 
 

@@ -85,6 +85,15 @@ class Peer:
         while self._more():
             pass
 
+    def watch_close(self) -> None:
+        """Read until the client closes, and tell a close that stays one from a FIN with an RST on its heels."""
+        while self.sock.recv(65536):
+            pass
+        self.pause(0.03)
+        if self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            raise ConnectionResetError("FIN, then RST")
+        raise ConnectionError("the client has gone")
+
     def reset(self) -> None:
         """Close with RST."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -300,7 +300,7 @@ def test_a_library_cannot_give_the_socket_a_timeout_of_its_own(serve):
 
 
 def test_a_close_is_fin(serve):
-    server = serve(lambda peer: peer.hold())
+    server = serve(lambda peer: peer.watch_close())
     net.close_orderly(net.connect("127.0.0.1", server.port, Budget(1)))
     assert server.wait_for_end() == ["fin"]
 
@@ -308,7 +308,7 @@ def test_a_close_is_fin(serve):
 @pytest.mark.parametrize("seconds", [1, 0], ids=["with-time-left", "at-the-very-end"])
 def test_a_close_is_fin_although_the_server_has_greeted(seconds, serve):
     greeted = threading.Event()
-    server = serve(lambda peer: (peer.send(b"220 hello\r\n" * 1000), greeted.set(), peer.hold()))
+    server = serve(lambda peer: (peer.send(b"220 hello\r\n" * 1000), greeted.set(), peer.watch_close()))
     sock = net.connect("127.0.0.1", server.port, Budget(1))
     greeted.wait(5)
     time.sleep(0.02)

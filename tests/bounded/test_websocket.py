@@ -314,8 +314,24 @@ def test_an_answer_that_came_before_the_server_hung_up_on_our_pong_is_read(serve
 def test_a_message_that_the_server_does_not_read_ends_in_time(serve, ends_within):
     server = serve(lambda peer: (peer.upgrade(), peer.pause(5)))
     with ends_within(LIMIT), pytest.raises(DeadlineError) as caught, session_to(server) as session:
-        session.send("x" * (16 << 20))
+        session.send("x" * (8 << 20))
     assert caught.value.phase == "send"
+
+
+@pytest.mark.parametrize("why", ["a-signal", "the-deadline"])
+def test_nothing_is_sent_any_more_after(why, serve, cancel):
+    seen: list[bytes] = []
+    server = serve(then(after=lambda peer: seen.append(peer.sock.recv(100))))
+    budget = Budget(5, cancel=cancel)
+    with session_to(server, budget=budget) as session:
+        if why == "a-signal":
+            cancel.set(2)
+        else:
+            budget.cut(0)
+        with pytest.raises((Cancelled, DeadlineError)):
+            session.send("hush")
+    server.wait_for_end()
+    assert all(data[:1] in (b"", b"\x88") for data in seen), "only a goodbye may come"
 
 
 def test_goodbye_is_said_with_a_close_frame_and_fin(serve):
@@ -335,7 +351,7 @@ def test_goodbye_is_said_with_a_close_frame_and_fin(serve):
 
 
 def test_unread_messages_do_not_make_the_close_a_reset(serve):
-    server = serve(then(frame(b"x" * 1000) * 20))
+    server = serve(then(frame(b"x" * 1000) * 20, after=lambda peer: peer.watch_close()))
     with session_to(server):
         pass
     assert server.wait_for_end() == ["fin"]

@@ -278,17 +278,24 @@ def test_the_same_reads_are_a_failure_in_the_row_check_and_cleaned_up(
         is_clean(stage, ended)
 
 
-def test_t6_reads_that_never_answer_end_with_the_removal_deadline(
+def test_t6_an_unload_or_reads_that_are_never_answered_end_by_their_bounds_and_without_a_load(
     make_stage: Callable[..., Stage], spec: Callable[..., Path]
 ) -> None:
-    stage = make_stage(models=ONE, faults={"ollama": "silence"}, fault_options={"ollama": {"at": "ps"}})
-    ended = run_precheck(stage, spec=spec(read="200ms", removal="500ms"))
-    text = ended_at(ended, "residency", "failed", 28)
+    reads = make_stage(models=ONE, faults={"ollama": "silence"}, fault_options={"ollama": {"at": "ps"}})
+    unload = make_stage(models=ONE, faults={"ollama": "silence"}, fault_options={"ollama": {"at": "unload"}})
+    path = spec(read="200ms", removal="500ms", unload="400ms")
+    unread, unanswered = run_all([lambda: run_precheck(reads, spec=path), lambda: run_precheck(unload, spec=path)])
+    text = ended_at(unread, "residency", "failed", 28)
     assert REMOVAL in text
     assert "no readable inventory" in text
-    assert 0.5 <= ended.check("residency")["elapsed_s"] <= 0.8
-    assert story(stage)[1:] == ["unload qwen3:8b", *["ps"] * (len(story(stage)) - 2)]
-    assert len(story(stage)) >= 4
+    assert 0.5 <= unread.check("residency")["elapsed_s"] <= 0.8
+    assert story(reads)[1:] == ["unload qwen3:8b", *["ps"] * (len(story(reads)) - 2)]
+    assert len(story(reads)) >= 4
+    assert "deadline of 0.4 s elapsed" in ended_at(unanswered, "residency", "error", 28)
+    assert 0.4 <= unanswered.check("residency")["elapsed_s"] <= 0.7
+    assert story(unload) == ["tags", "unload qwen3:8b"]
+    for ended in (unread, unanswered):
+        assert "cleanup" not in ended.err
 
 
 def test_what_is_no_inventory_fails_at_once_and_never_authorises_a_load(make_stage: Callable[..., Stage]) -> None:

@@ -282,8 +282,13 @@ def test_a_budget_without_time_for_a_load_is_a_usage_error_that_names_the_smalle
     smallest = smallest_named(ended.messages[0])
     assert 90 < parse_duration(smallest) < 100
     assert smallest in ended.err
-    assert run_precheck(stage, "--budget", f"{parse_duration(smallest) - 1:g}s").code == 2
     ended = run_precheck(stage, "--budget", smallest)
+    assert ended.code == 0, ended
+
+
+def test_a_budget_that_is_enough_only_for_small_models_is_not_refused(stage):
+    # Small models need no settling, which only the server can tell: what can work is tried.
+    ended = run_precheck(stage, "--budget", "92s")
     assert ended.code == 0, ended
 
 

@@ -105,6 +105,13 @@ def test_once_it_is_final_a_second_signal_sets_the_last_resort(interrupts, no_la
     assert no_last_resort == [(signal.ITIMER_REAL, LAST_RESORT_SECONDS)]
 
 
+def test_once_it_is_final_a_third_signal_does_not_move_the_last_resort_away(interrupts, no_last_resort):
+    interrupts.final = True
+    for _ in range(5):
+        signal.raise_signal(signal.SIGINT)
+    assert len(no_last_resort) == 1
+
+
 def test_a_stop_before_it_was_final_is_still_followed_by_the_second_signal(interrupts, no_last_resort):
     signal.raise_signal(signal.SIGTERM)
     interrupts.final = True

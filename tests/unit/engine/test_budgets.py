@@ -177,9 +177,7 @@ def test_a_failed_cleanup_is_a_remark_and_keeps_no_other_from_being_made(bench):
         bench.changes("c", loading(lambda _: called.append(1) or [], broken, then=not_ready("usage", "m")))
     )
     assert called == [1]
-    assert report.remarks == [
-        "the cleanup failed: internal error: OSError: no; native residency remains unconfirmed"
-    ]
+    assert report.remarks == ["the cleanup failed: internal error: OSError: no; native residency remains unconfirmed"]
     assert (report.verdict, report.exit_code) == ("not-ready", 1)
 
 

@@ -84,6 +84,12 @@ def test_a_control_character_has_its_place(character):
     assert problems(f"a: b\nö: x{character}\n") == [text]
 
 
+def test_a_place_behind_empty_lines_is_counted_from_the_first():
+    assert problems("\n\x07")[0].startswith("it.yml:2:1: ")
+    assert problems(b"\n\xff")[0].startswith("it.yml:2:1: ")
+    assert problems("\x07")[0].startswith("it.yml:1:1: ")
+
+
 @pytest.mark.parametrize("text", ["a:\n\tb: c\n", "a:\n\t- b\n", "- a\n\t- b: c\n"])
 def test_a_tab_cannot_indent(text):
     assert problems(text) == ["it.yml:2:1: not YAML: a tab cannot indent; use spaces"]

@@ -1,0 +1,153 @@
+"""Makes docs/failures.md: every fault of `demo` as a person sees it, then the catalogue of findings.
+
+What differs from run to run (ports, times, folders) is replaced by something that does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "failures.md"
+sys.path.insert(0, str(ROOT))
+
+from precheck_lib.demo import DEMOS, Demo  # noqa: E402
+from precheck_lib.report.explain import catalogue_page  # noqa: E402
+
+HEAD = """\
+# What a red verdict looks like, and what to do
+
+Made by `scripts/docs`; do not edit. The first part shows every fault that `demo` can show: what the terminal says, and
+the annotation on the page of the job. The second part lists every finding there is; `explain CODE` prints the same.
+
+In the terminal text the lines of checks that passed or were skipped are left out. The demo of a fault that uses up a
+bound gives that bound one second; in the strict spec they are 10 s to 360 s.
+
+A verdict that is not `ready` never says anything about the code under test: it was not tested.
+"""
+
+GROUPS = {
+    "A": "The run itself",
+    "B": "Variables",
+    "C": "Versions",
+    "D": "The order of the checks",
+    "E": "The Codex App Server",
+    "F": "The OpenCode Server",
+    "G": "Ollama and the GPU",
+    "H": "Bounds",
+}
+
+
+class Shown(NamedTuple):
+    """What a fault shows: exit code, lines on the terminal, the title and text of each annotation."""
+
+    code: int
+    terminal: list[str]
+    annotations: list[tuple[str, str]]
+
+
+def show(name: str) -> Shown:
+    """Run a demo as GitHub would."""
+    env = {"PATH": os.environ.get("PATH", os.defpath), "GITHUB_ACTIONS": "true", "RUNNER_NAME": "gpu-runner-1"}
+    command = [sys.executable, "-X", "utf8", "-m", "precheck_lib", "demo", "--fault", name]
+    ended = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    lines = [line for line in ended.stdout.splitlines() if not line.startswith(("ok ", "skipped "))]
+    terminal = [line for line in lines if not line.startswith("::")] + ended.stderr.splitlines()
+    annotations = [read_annotation(line) for line in lines if line.startswith("::")]
+    return Shown(
+        ended.returncode,
+        [normalised(line) for line in terminal],
+        [(normalised(title), normalised(body)) for title, body in annotations],
+    )
+
+
+def read_annotation(line: str) -> tuple[str, str]:
+    """Read title and text of a workflow command, as GitHub shows them."""
+    header, _, body = line[2:].partition("::")
+    title = header.partition("title=")[2]
+    for code, character in (("%3A", ":"), ("%2C", ","), ("%0A", "\n"), ("%25", "%")):
+        title, body = title.replace(code, character), body.replace(code, character)
+    return title, body
+
+
+def normalised(line: str) -> str:
+    """Replace what differs from run to run."""
+    line = re.sub(r"/\S*/precheck-demo-[a-z0-9_]{8}", "/tmp/precheck-demo", line)
+    line = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*Z", "2026-01-02T03:04:05Z", line)
+    port = 4500 if re.search("codex", line, re.IGNORECASE) else 4096
+    line = re.sub(r"(127\.0\.0\.1(?::| port ))\d+", rf"\g<1>{port}", line)
+    timed = re.fullmatch(r"(.*\S) +([\d.]+)( of [\d.]+ s)", line)
+    if timed is not None:
+        begin, elapsed, end = timed.groups()
+        elapsed = "0.01" if float(elapsed) < 0.5 else f"{float(elapsed):.0f}"
+        line = f"{begin}{f'{elapsed}{end}':>{max(0, 80 - len(begin))}}"
+    return line
+
+
+def page() -> str:
+    """Write the whole page."""
+    with ThreadPoolExecutor(2) as pool:
+        shown = dict(zip(DEMOS, pool.map(show, DEMOS), strict=True))
+    lines = [HEAD, "# The faults of the demo", ""]
+    for letter, title in GROUPS.items():
+        lines += [f"## {title}", ""]
+        for name, demo in DEMOS.items():
+            if demo.letter == letter:
+                lines += section(name, demo, shown[name])
+    lines += ["# All findings", "", *catalogue_page()]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def section(name: str, demo: Demo, shown: Shown) -> list[str]:
+    """Write the section of a fault."""
+    told = []
+    for title, body in shown.annotations:
+        told += [title, *textwrap.wrap(body, 100, break_long_words=False, break_on_hyphens=False), ""]
+    return [
+        f"### {name}: {demo.text}",
+        "",
+        f"`demo --fault {name}`, exit code {shown.code}.",
+        "",
+        "```text",
+        *shown.terminal,
+        "```",
+        "",
+        "On the page of the job:",
+        "",
+        "```text",
+        *told[:-1],
+        "```",
+        "",
+    ]
+
+
+def main() -> int:
+    """Write the page, or compare it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 where the page is not in step")
+    check = parser.parse_args().check
+    made = page()
+    there = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    if check:
+        name = str(PAGE.relative_to(ROOT))
+        differences = difflib.unified_diff(there.splitlines(), made.splitlines(), name, "made now", lineterm="")
+        for line in differences:
+            print(line)
+        print(f"{name}: {'in step' if there == made else 'not in step; run scripts/docs'}")
+        return 0 if there == made else 1
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(made, encoding="utf-8", newline="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
