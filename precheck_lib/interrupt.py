@@ -71,9 +71,11 @@ class Interrupts:
         if not self.stop.is_set:
             if self.final:
                 # The verdict is written: the first signal changes nothing, a second one finds a process that is stuck.
-                if self._held is not None:
+                if self._held is None:
+                    self._held = number
+                elif not self.abandon.is_set:
+                    self.abandon.set(number)
                     self._set_last_resort()
-                self._held = number
             else:
                 self.stopped_at = time.monotonic()
                 self.stop.set(number)

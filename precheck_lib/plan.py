@@ -25,16 +25,16 @@ def plan_lines(spec: Spec, env: Mapping[str, str], budget: float | None = None) 
         lines.append(f"{check.id}: {check.title} (at most {duration_text(plan.parts[check.id])}{each}{needs})")
         deeds = kind_named(check.kind).plan(check.options)
         lines += [f"    {'CHANGES' if deed.changes else 'reads  '}  {deed.text}" for deed in deeds]
-    further, further_reserve = _further(spec, plan)
+    further, further_reserve, further_waits = _further(spec, plan)
     lines += ["", f"budget: {_sum(plan.total, further + further_reserve)}, the sum of the parts"]
     chosen = budget if budget is not None else spec.budget
     if chosen is not None:
-        small = plan.reserve and chosen < plan.smallest
+        small = plan.reserve and chosen <= plan.reserve
         refused = "; it leaves no time for a load, and a run would be refused (exit code 2)" if small else ""
         lines.append(f"budget given: {duration_text(chosen)}{refused}")
     if plan.reserve:
         lines.append(f"reserve: {_sum(plan.reserve, further_reserve)}, kept of it for cleanup and reports")
-        lines.append(f"smallest budget that leaves time for a load: {_sum(plan.smallest, further_reserve)}")
+        lines.append(f"smallest budget that leaves time for a load: {_sum(plan.smallest, further_reserve + further_waits)}")
     return [_indented(line) for line in lines]
 
 
@@ -47,16 +47,17 @@ def _each(plan: Plan, check: str) -> str:
     return f" for {count} model{'s' if count != 1 else ''}"
 
 
-def _further(spec: Spec, plan: Plan) -> tuple[float, float]:
-    """Return what a second model adds to the parts and to the reserve, where it is not known how many there are."""
-    part = reserve = 0.0
+def _further(spec: Spec, plan: Plan) -> tuple[float, float, float]:
+    """Return what a second model adds to parts, reserve and waits, where it is not known how many there are."""
+    part = reserve = waits = 0.0
     for check in spec.checks:
         if check.id in plan.models and plan.models[check.id] is None:
             of = kind_named(check.kind)
             if check.budget is None:
                 part += of.seconds(check.options, 2) - of.seconds(check.options, 1)
             reserve += of.reserve(check.options, 2) - of.reserve(check.options, 1)
-    return part, reserve
+            waits += of.waits(check.options, 2) - of.waits(check.options, 1)
+    return part, reserve, waits
 
 
 def _sum(seconds: float, further: float) -> str:

@@ -89,7 +89,7 @@ def test_without_roles_the_budgets_are_for_each_model():
     assert strict_plan({})[-3:] == [
         "budget: 9m37s for one model and 8m42s for each further one, the sum of the parts",
         "reserve: 1m for one model and 30s for each further one, kept of it for cleanup and reports",
-        f"{SMALLEST}: 1m3s for one model and 30s for each further one",
+        f"{SMALLEST}: 1m4s for one model and 32s for each further one",
     ]
 
 
@@ -99,7 +99,7 @@ def test_with_roles_the_budgets_are_for_the_models_that_there_are():
     assert plan[-3:] == [
         "budget: 18m19s, the sum of the parts",
         "reserve: 1m30s, kept of it for cleanup and reports",
-        f"{SMALLEST}: 1m33s",
+        f"{SMALLEST}: 1m36s",
     ]
     assert any("(at most 15m35s for 2 models, after ollama-tags)" in line for line in plan)
 
@@ -112,8 +112,8 @@ def test_roles_that_cannot_be_used_are_as_if_they_were_not_set(text):
 def test_a_budget_that_is_given_is_said_and_one_that_is_too_small_too():
     assert "budget given: 20m" in strict_plan(ROLES, 1200.0)
     assert "budget given: 1m33s" in strict_plan(ROLES, 93.0)
-    refused = "budget given: 1m32s; it leaves no time for a load, and a run would be refused (exit code 2)"
-    assert refused in strict_plan(ROLES, 92.0)
+    refused = "budget given: 1m30s; it leaves no time for a load, and a run would be refused (exit code 2)"
+    assert refused in strict_plan(ROLES, 90.0)
 
 
 @pytest.fixture

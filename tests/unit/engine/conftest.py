@@ -42,6 +42,7 @@ def _kind(name: str, *, changes: bool) -> Kind:
         plan=lambda _: [],
         seconds=lambda options, models: options.seconds * models,
         reserve=lambda options, models: options.reserve * models,
+        waits=lambda options, models: options.settle * models,
         models=lambda options: options.models,
         changes=changes,
         imports=("colorsys",) if changes else (),

@@ -273,6 +273,12 @@ def test_wrong_types_of_a_check_are_said_in_words(desk):
     ]
 
 
+def test_right_options_of_a_check_with_a_wrong_frame_are_no_second_fault(desk):
+    assert desk.wrong(SMALL.replace("id: one", "id: 5")) == [
+        "4:9: id: text is needed, not the number 5; put it in quotes"
+    ]
+
+
 def test_wrong_options_are_said_where_they_stand(desk):
     assert desk.wrong_option(
         "residency", "{url: h, models: [m], stay: m, connect: 2, small: 1GB, max_bytes: 5, context_length: true}"
@@ -494,6 +500,13 @@ def test_a_doubled_pin_is_an_error_of_the_pins_file(desk, tmp_path):
     assert str(raised(str(desk.path))) == (
         f"{tmp_path}/PINS.md:3:1: the pin 'Codex App Server' stands here a second time"
     )
+
+
+def test_what_is_wrong_with_the_spec_comes_before_what_is_wrong_with_its_pins(desk):
+    desk.pins("- Codex App Server: `v1`\n- Codex App Server: `v1`\n")
+    desk.path.write_text(PINNED + "colour: red\n", encoding="utf-8")
+    files = [os.path.basename(problem.file) for problem in raised(str(desk.path)).problems]
+    assert files == ["it.yml", "PINS.md"]
 
 
 def test_a_pins_file_that_is_not_there_is_one_mistake(desk):
