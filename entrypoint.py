@@ -40,6 +40,7 @@ def main() -> None:
         fail("precheck runs on Linux and macOS; this is {}.".format(sys.platform), "Run the job on another machine.")
     if not sys.executable:
         fail("This Python does not know where it is.", "Start it by its whole path.")
+    fill_closed_streams()
     if not (sys.flags.isolated and sys.flags.utf8_mode):
         # exec, not a child: the process stays the one that gets the signals.
         command = [sys.executable, "-I", "-X", "utf8", os.path.abspath(__file__), *sys.argv[1:]]
@@ -58,15 +59,29 @@ def main() -> None:
 def fail(text: str, remedy: str) -> None:
     """End with one clear message; under GitHub with an annotation and the outputs of a run that could not begin."""
     text = " ".join(text.split()).replace("##[", "## [")  # a path in it may be anything
-    sys.stderr.write("precheck: {}\n    do: {}\n".format(text, remedy))
+    say(2, "precheck: {}\n    do: {}".format(text, remedy))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         line = "Your code was not tested. {} What to do: {}".format(text, remedy)
         for raw, coded in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A")):
             line = line.replace(raw, coded)
-        sys.stdout.write("::error title=precheck could not start::{}\n".format(line))
-        sys.stdout.flush()
+        say(1, "::error title=precheck could not start::{}".format(line))
     give_outputs("error", 70)
     sys.exit(70)
+
+
+def fill_closed_streams() -> None:
+    """Put something on each standard descriptor that is closed, as `precheck_lib` does, before it can be another's."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY)  # takes the lowest that is free
+
+
+def say(descriptor: int, text: str) -> None:
+    """Write a line, where it can be written."""
+    with contextlib.suppress(OSError):
+        os.write(descriptor, (text + "\n").encode("utf-8", "backslashreplace"))
 
 
 def give_outputs(status: str, code: int) -> None:
@@ -166,8 +181,7 @@ def install(cache: str, folder: str, interrupts: "Interrupts") -> str:
     sweep(cache)
     made = tempfile.mkdtemp(prefix=".new-", dir=cache)
     try:
-        sys.stderr.write("precheck: installing its dependencies into {} (once)\n".format(folder))
-        sys.stderr.flush()
+        say(2, "precheck: installing its dependencies into {} (once)".format(folder))
         run_pip(made, interrupts)
         compileall.compile_dir(made, quiet=2)
         compileall.compile_dir(os.path.join(ROOT, "precheck_lib"), quiet=2)
@@ -258,11 +272,12 @@ def run_pip(target: str, interrupts: "Interrupts") -> None:
             time.sleep(0.02)
     finally:
         code = child.poll()
-        with contextlib.suppress(OSError):  # nothing of it is left
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+        if code is None:
+            with contextlib.suppress(OSError):  # it has ended just now
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
     if interrupts.stop.is_set:
-        sys.stderr.write("precheck: ended by a signal while its dependencies were installed\n")
+        say(2, "precheck: ended by a signal while its dependencies were installed")
         give_outputs("cancelled", 128 + interrupts.stop.signum)
         sys.exit(128 + interrupts.stop.signum)
     if code != 0:

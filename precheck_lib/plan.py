@@ -34,7 +34,9 @@ def plan_lines(spec: Spec, env: Mapping[str, str], budget: float | None = None) 
         lines.append(f"budget given: {duration_text(chosen)}{refused}")
     if plan.reserve:
         lines.append(f"reserve: {_sum(plan.reserve, further_reserve)}, kept of it for cleanup and reports")
-        lines.append(f"smallest budget that leaves time for a load: {_sum(plan.smallest, further_reserve + further_waits)}")
+        lines.append(
+            f"smallest budget that leaves time for a load: {_sum(plan.smallest, further_reserve + further_waits)}"
+        )
     return [_indented(line) for line in lines]
 
 

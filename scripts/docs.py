@@ -1,6 +1,7 @@
 """Makes docs/failures.md: every fault of `demo` as a person sees it, then the catalogue of findings.
 
-What differs from run to run (ports, times, folders) is replaced by something that does not.
+README.md shows one of them, between two comments. What differs from run to run (ports, times, folders) is replaced by
+something that does not.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "failures.md"
+README = ROOT / "README.md"
 sys.path.insert(0, str(ROOT))
 
 from precheck_lib.demo import DEMOS, Demo  # noqa: E402
@@ -93,10 +95,8 @@ def normalised(line: str) -> str:
     return line
 
 
-def page() -> str:
+def page(shown: dict[str, Shown]) -> str:
     """Write the whole page."""
-    with ThreadPoolExecutor(2) as pool:
-        shown = dict(zip(DEMOS, pool.map(show, DEMOS), strict=True))
     lines = [HEAD, "# The faults of the demo", ""]
     for letter, title in GROUPS.items():
         lines += [f"## {title}", ""]
@@ -109,44 +109,57 @@ def page() -> str:
 
 def section(name: str, demo: Demo, shown: Shown) -> list[str]:
     """Write the section of a fault."""
-    told = []
-    for title, body in shown.annotations:
-        told += [title, *textwrap.wrap(body, 100, break_long_words=False, break_on_hyphens=False), ""]
     return [
         f"### {name}: {demo.text}",
         "",
         f"`demo --fault {name}`, exit code {shown.code}.",
         "",
-        "```text",
-        *shown.terminal,
-        "```",
-        "",
-        "On the page of the job:",
-        "",
-        "```text",
-        *told[:-1],
-        "```",
+        *blocks(shown),
         "",
     ]
 
 
+def blocks(shown: Shown) -> list[str]:
+    """Write what the terminal says, and what the page of the job does."""
+    told = []
+    for title, body in shown.annotations:
+        told += [title, *textwrap.wrap(body, 100, break_long_words=False, break_on_hyphens=False), ""]
+    return ["```text", *shown.terminal, "```", "", "On the page of the job:", "", "```text", *told[:-1], "```"]
+
+
+def readme(text: str, shown: dict[str, Shown]) -> str:
+    """Put the faults that README.md shows between their comments."""
+
+    def block(found: re.Match[str]) -> str:
+        return "\n".join([found[1], "", *blocks(shown[found[2]]), "", found[3]])
+
+    return re.sub(r"(<!-- demo: ([a-z-]+) -->)\n(?:.*\n)*?(<!-- end of demo -->)", block, text)
+
+
 def main() -> int:
-    """Write the page, or compare it."""
+    """Write what is made, or compare it with what is there."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 where the page is not in step")
+    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 where a page is not in step")
     check = parser.parse_args().check
-    made = page()
-    there = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    if check:
-        name = str(PAGE.relative_to(ROOT))
-        differences = difflib.unified_diff(there.splitlines(), made.splitlines(), name, "made now", lineterm="")
-        for line in differences:
-            print(line)
-        print(f"{name}: {'in step' if there == made else 'not in step; run scripts/docs'}")
-        return 0 if there == made else 1
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(made, encoding="utf-8", newline="\n")
-    return 0
+    with ThreadPoolExecutor(2) as pool:
+        shown = dict(zip(DEMOS, pool.map(show, DEMOS), strict=True))
+    broken = [name for name, one in shown.items() if any("run.internal" in title for title, _ in one.annotations)]
+    if broken:
+        print(f"precheck itself has failed in the demo of {', '.join(broken)}; nothing is written", file=sys.stderr)
+        return 1
+    code = 0
+    for file, made in ((PAGE, page(shown)), (README, readme(README.read_text(encoding="utf-8"), shown))):
+        there = file.read_text(encoding="utf-8") if file.exists() else ""
+        name = str(file.relative_to(ROOT))
+        if check:
+            for line in difflib.unified_diff(there.splitlines(), made.splitlines(), name, "made now", lineterm=""):
+                print(line)
+            print(f"{name}: {'in step' if there == made else 'not in step; run scripts/docs'}")
+            code = code if there == made else 1
+        elif there != made:
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(made, encoding="utf-8", newline="\n")
+    return code
 
 
 if __name__ == "__main__":

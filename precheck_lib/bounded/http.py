@@ -97,7 +97,6 @@ def send(
         "User-Agent": f"precheck/{__version__}",
     }
     try:
-        allowed.check("connect")
         with _translated(line):
             prepared = requests.Request(method, url, headers={**every, **(headers or {})}, data=body).prepare()
             response = adapter.send(prepared, stream=True, timeout=None)

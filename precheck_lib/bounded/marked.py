@@ -37,6 +37,16 @@ def find_marked(tokens: Collection[str], oldest: int, until: float) -> dict[str,
         return {}
 
 
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process and it is more than a corpse."""
+    import psutil
+
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
 def _look(tokens: frozenset[str], oldest: int) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for pid, token in _linux(oldest) if sys.platform == "linux" else _elsewhere(oldest):
@@ -80,4 +90,4 @@ def _elsewhere(oldest: int) -> Iterator[tuple[int, str]]:
                 yield process.pid, process.environ().get(MARK, "")
 
 
-__all__ = ["MARK", "find_marked"]
+__all__ = ["MARK", "find_marked", "is_alive"]

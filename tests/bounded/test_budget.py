@@ -89,6 +89,28 @@ def test_a_deadline_names_the_bound_that_was_hit(clock):
     assert (caught.value.phase, caught.value.seconds, caught.value.curl) == ("tls", 0.25, 28)
 
 
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [(6, 6), (5, 5), (10, 10), (20, 10), (None, 10)],
+    ids=["just-in-time", "sooner", "as-long-as-the-one-above", "longer-than-the-one-above", "all-that-is-left"],
+)
+def test_a_deadline_is_named_as_it_was_configured_by_whichever_ends_first(asked, named, clock):
+    budget = Budget(10, clock=clock)
+    clock.now += 4
+    child = budget.child(asked)
+    assert child.over("head").seconds == named
+    assert child.asked == (10 if asked is None else asked)
+
+
+@pytest.mark.parametrize("how", ["wait", "sleep"])
+def test_who_waits_ticks_about_four_times_a_second(how, pipe):
+    ticks: list[float] = []
+    budget = Budget(0.6, tick=lambda: ticks.append(time.monotonic())).child()
+    with pytest.raises(DeadlineError):
+        WAITS[how](budget, pipe[0])
+    assert 2 <= len(ticks) <= 4
+
+
 @pytest.mark.parametrize(("seconds", "text"), [(10, "10 s"), (10.0, "10 s"), (0.25, "0.25 s"), (1 / 3, "0.333 s")])
 def test_seconds_are_written_as_people_say_them(seconds, text):
     assert describe_seconds(seconds) == text

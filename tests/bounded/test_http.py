@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import re
 import socket
@@ -135,6 +134,7 @@ BAD = [
         True,
     ),
     Bad("a-length-just-too-long", held(OK, b"Content-Length: 2097153\r\n\r\n"), LARGE_BODY),
+    Bad("chunks-just-too-long", held(CHUNKED, b"200001\r\n", b"x" * 2097153, b"\r\n0\r\n\r\n"), LARGE_BODY),
     Bad("endless-chunks", flooded(CHUNKED, then=b"4\r\nabcd\r\n"), LARGE_BODY),
     Bad("one-endless-chunk", flooded(CHUNKED, b"fffffffffff\r\n", then=b"x"), LARGE_BODY),
     Bad("endless-trailers", flooded(CHUNKED, b"0\r\n", then=b"X: y\r\n"), LARGE_BODY),
@@ -309,7 +309,7 @@ def test_a_body_cut_in_http_1_0_passes_for_whole_and_is_caught_by_the_strict_rea
 def test_a_request_that_the_server_does_not_read_ends_in_time(serve, ends_within):
     server = serve(lambda peer: peer.pause(5))
     with ends_within(LIMIT), pytest.raises(DeadlineError) as caught:
-        ask(server.url(), method="POST", body=b"x" * (64 << 20))
+        ask(server.url(), method="POST", body=b"x" * (16 << 20))
     assert (caught.value.phase, caught.value.curl) == ("send", 28)
 
 
@@ -324,14 +324,14 @@ def test_a_refusal_that_comes_before_the_body_was_read_is_the_answer(serve, ends
 
     server = serve(refuse)
     with ends_within(LIMIT):
-        answer = ask(server.url(), method="POST", body=b"x" * (64 << 20), total_seconds=5)
+        answer = ask(server.url(), method="POST", body=b"x" * (16 << 20), total_seconds=5)
     assert (answer.status, answer.body) == (413, b"too large")
 
 
 def test_a_server_that_hangs_up_while_the_request_is_sent_is_an_error_of_sending(serve, ends_within):
     server = serve(lambda peer: (peer.sock.recv(10), peer.reset()))
     with ends_within(LIMIT), pytest.raises(SendError) as caught:
-        ask(server.url(), method="POST", body=b"x" * (64 << 20), total_seconds=5)
+        ask(server.url(), method="POST", body=b"x" * (16 << 20), total_seconds=5)
     assert (caught.value.phase, caught.value.curl) == ("send", 55)
 
 
@@ -506,10 +506,7 @@ def test_forty_at_the_same_time_keep_their_own_bounds(serve, all_end_within):
     all_end_within(LIMIT, ended)
 
 
-def test_cookies_that_take_a_parser_minutes_are_not_looked_at(serve, ends_within):
-    cookie = b"a=b; expires=" + b"0" * 20000 + b" " * 20000 + b"x"
-    server = serve(
-        lambda peer: (peer.request(), peer.send(OK, b"Set-Cookie: ", cookie, b"\r\nContent-Length: 2\r\n\r\n{}"))
-    )
-    with ends_within(0.1):
-        assert json.loads(ask(server.url()).body) == {}
+def test_cookies_are_not_even_looked_at(serve, monkeypatch):
+    monkeypatch.setattr("requests.adapters.extract_cookies_to_jar", lambda *_: pytest.fail("a cookie was parsed"))
+    server = serve(lambda peer: (peer.request(), peer.answer(b"{}", "200 OK", "Set-Cookie: a=b; expires=never")))
+    assert ask(server.url()).body == b"{}"

@@ -180,3 +180,13 @@ def test_the_environment_of_this_process_is_not_the_childs(monkeypatch):
     monkeypatch.setenv("TEST_OPENAI_API_KEY", "hush")
     assert "TEST_OPENAI_API_KEY" in os.environ
     assert "TEST_OPENAI_API_KEY" not in call("echo")["environment"]
+
+
+def test_what_lies_in_the_working_folder_is_not_imported(tmp_path, monkeypatch):
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "json.py").write_text("raise SystemExit('hijacked')")
+    monkeypatch.chdir(folder)
+    assert call("echo", 5)["got"] == 5
+    with pytest.raises(AnswerError, match="no attribute"):
+        call_isolated("math:nothing", 1, budget=Budget(10), env={"PYTHONPATH": str(folder)})

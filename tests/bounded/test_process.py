@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from precheck_lib.bounded import marked, process
+from precheck_lib.bounded import child, marked, process
 from precheck_lib.bounded.budget import Budget
 from precheck_lib.bounded.process import MARK, ChildResult, Command, find_program, run_children
 from precheck_lib.errors import Cancelled, DeadlineError
@@ -108,8 +108,11 @@ STAY = {
 def test_children_that_stay_are_ended_at_the_deadline_and_half_a_second(family, ends_within):
     with ends_within(LIMIT, overrun=OVERRUN):
         results = run_children([family.python(code) for code in STAY.values()], budget=Budget(LIMIT))
-    ended = {name: (result.ended, result.stdout, result.held) for name, result in zip(STAY, results, strict=True)}
-    assert ended == dict.fromkeys(STAY, ("deadline", b"hi\n", ()))
+    ended = {
+        name: (result.ended, result.stdout, result.leftover, result.held)
+        for name, result in zip(STAY, results, strict=True)
+    }
+    assert ended == dict.fromkeys(STAY, ("deadline", b"hi\n", False, ()))
 
 
 def test_a_child_that_closes_its_pipes_and_ends_later_is_waited_for(family):
@@ -150,8 +153,15 @@ def test_bytes_that_are_not_utf_8_are_kept_as_they_are(family):
     assert run(family.python(r"os.write(1, b'\xff\xfe\x00'); os.write(2, b'\xff')")).stdout == b"\xff\xfe\0"
 
 
-def test_a_child_that_reads_stdin_finds_its_end(family):
-    assert run(family.python("print(repr(sys.stdin.read()))")).stdout == b"''\n"
+def test_a_child_that_reads_stdin_finds_its_end_although_ours_has_none(family):
+    ours, read, write = os.dup(0), *os.pipe()
+    os.dup2(read, 0)
+    try:
+        assert run(family.python("print(repr(sys.stdin.read()))"), 2).stdout == b"''\n"
+    finally:
+        os.dup2(ours, 0)
+        for descriptor in (ours, read, write):
+            os.close(descriptor)
 
 
 def test_a_child_has_its_own_session_the_environment_it_was_given_and_no_descriptor_of_ours(family):
@@ -316,7 +326,7 @@ def test_arguments_that_no_program_can_have_are_told_and_lose_nobody(family):
 
 def test_a_path_that_does_not_answer_is_a_deadline(monkeypatch, ends_within):
     answer = threading.Event()
-    monkeypatch.setattr(process, "find_program", lambda *_: answer.wait(10))
+    monkeypatch.setattr(child, "find_program", lambda *_: answer.wait(10))
     with ends_within(LIMIT):
         one, other = run_children([Command(argv=["a"], env=ENV), Command(argv=["b"], env=ENV)], budget=Budget(LIMIT))
     answer.set()
@@ -354,6 +364,13 @@ def test_something_else_is_done_once_while_they_run(family):
     seen: list[int] = []
     results = run_children([family.python("print('hi')")], budget=Budget(10), meanwhile=lambda: seen.append(1))
     assert (seen, results[0].stdout) == ([1], b"hi\n")
+
+
+def test_who_waits_for_them_ticks_about_four_times_a_second(family):
+    ticks: list[float] = []
+    budget = Budget(0.6, tick=lambda: ticks.append(time.monotonic()))
+    run_children([family.python(SLEEP), family.python("os.close(1); os.close(2)\n" + SLEEP)], budget=budget)
+    assert 1 <= len(ticks) <= 3
 
 
 def test_something_else_that_fails_ends_them(family, ends_within):
@@ -405,6 +422,24 @@ def test_a_child_that_the_kernel_holds_is_named_and_given_up(family, monkeypatch
     os.waitpid(left.pid, 0)
 
 
+def test_a_child_that_is_killed_only_at_the_very_end_is_not_taken_for_held(family, monkeypatch):
+    monkeypatch.setattr(process, "_GRACE_SECONDS", 0)
+    monkeypatch.setattr(process, "_REAP_SECONDS", 0)
+    result = run(family.python("signal.signal(15, signal.SIG_IGN)\n" + SLEEP), 0.2)
+    assert (result.ended, result.held) == ("deadline", ())
+
+
+def test_a_grandchild_that_is_killed_only_at_the_very_end_is_not_taken_for_held(family, monkeypatch):
+    # Found by a look that took all the time there was.
+    find_marked = process.find_marked
+    monkeypatch.setattr(process, "_REAP_SECONDS", 0)
+    monkeypatch.setattr(
+        process, "find_marked", lambda tokens, oldest, _: find_marked(tokens, oldest, time.monotonic() + 2)
+    )
+    result = run(family.python(LEAVE["orphaned-without-the-pipe"].format(sleep=SLEEP.strip()) + "\ntime.sleep(0.05)"))
+    assert (result.leftover, result.held) == (True, ())
+
+
 @pytest.mark.parametrize("how", ["hangs", "fails"])
 def test_a_look_at_other_processes_that_fails_holds_nothing_up(how, family, monkeypatch, ends_within):
     # The environment of a process that hangs in a driver can hold whoever reads it.
@@ -416,8 +451,8 @@ def test_a_look_at_other_processes_that_fails_holds_nothing_up(how, family, monk
         answer.wait(10)
 
     monkeypatch.setattr(marked, "_look", look)
-    with ends_within(0.1, overrun=OVERRUN):
-        result = run(family.python(SLEEP), 0.1)
+    with ends_within(0.2, overrun=OVERRUN):
+        result = run(family.python("signal.signal(15, signal.SIG_IGN)\n" + SLEEP), 0.2)
     answer.set()
     assert (result.ended, result.held) == ("deadline", ())
 
@@ -442,3 +477,10 @@ def test_where_there_is_no_proc_the_marks_are_found_as_well(family, monkeypatch)
     result = run(family.python(LEAVE["orphaned-without-the-pipe"].format(sleep=SLEEP.strip()) + "\ntime.sleep(0.05)"))
     assert (result.ended, result.leftover) == ("exit", True)
     assert family.alive() == []
+
+
+def test_what_ended_in_time_counts_although_nobody_looked_before_the_deadline():
+    # Imports on a slow machine may take all of it: the child must not be said to have printed nothing.
+    command = Command(argv=["sh", "-c", "echo in time"], env={"PATH": os.environ["PATH"]})
+    (result,) = run_children([command], budget=Budget(0.3), meanwhile=lambda: time.sleep(0.4))
+    assert (result.ended, result.stdout) == ("exit", b"in time\n")

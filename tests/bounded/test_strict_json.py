@@ -81,6 +81,14 @@ def test_it_is_read(name):
     assert type(found) is type(value)
 
 
+@pytest.mark.parametrize("text", ["1e999", "1" * 5000])
+def test_huge_numbers_are_let_through_as_infinite_where_they_are_judged_one_by_one(text):
+    assert parse(f"[{text}, 5, 1.5]", huge_numbers=True) == [float("inf"), 5, 1.5]
+    assert parse_object(f'{{"a": -{text}}}'.encode(), "the answer", huge_numbers=True) == {"a": float("-inf")}
+    with pytest.raises(ValueError, match="NaN is not JSON"):
+        parse("[NaN]", huge_numbers=True)
+
+
 def test_an_answer_has_to_be_an_object():
     assert parse_object(b'{"a": 1}', "the answer") == {"a": 1}
     with pytest.raises(AnswerError, match=r"^the answer is not a JSON object but a list$"):

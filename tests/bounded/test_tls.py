@@ -282,7 +282,7 @@ def test_a_server_that_wants_a_certificate_of_ours_says_so_after_the_handshake(s
 def test_a_request_that_the_server_does_not_read_ends_in_time(serve_tls, trusted, ends_within):
     server = serve_tls(lambda peer: peer.pause(5))
     with ends_within(LIMIT), pytest.raises(DeadlineError) as caught:
-        ask(server, method="POST", body=b"x" * (64 << 20), total_seconds=LIMIT)
+        ask(server, method="POST", body=b"x" * (16 << 20), total_seconds=LIMIT)
     assert caught.value.phase == "send"
 
 

@@ -257,12 +257,23 @@ def test_a_flood_of_empty_fragments_ends_at_the_deadline_although_all_of_it_has_
     assert caught.value.curl in (28, 63)
 
 
-def test_two_mebibytes_of_text_are_not_validated_beyond_the_deadline(serve, ends_within):
-    # The library's own validation is written in Python and takes a second for it.
+def test_two_mebibytes_of_text_are_not_validated_beyond_the_deadline(serve, ends_within, monkeypatch):
+    # The library's own validation is written in Python and takes up to a second for it.
+    monkeypatch.setattr("websocket._abnf.validate_utf8", lambda _: pytest.fail("the slow one was called"))
     text = "ä" * ((websocket.MAX_BYTES - 4096) // 2)
     server = serve(then(frame(text.encode())))
     with ends_within(LIMIT), session_to(server) as session:
         assert session.receive() == text
+
+
+def test_what_has_been_received_is_not_worked_off_beyond_the_deadline(serve):
+    server = serve(then(frame(b"one"), frame(b"two")))
+    budget = Budget(5)
+    with session_to(server, budget=budget) as session:
+        assert session.receive() == "one"
+        budget.cut(0)
+        with pytest.raises(DeadlineError):
+            session.receive()
 
 
 def test_a_frame_that_comes_byte_by_byte_is_not_kept_byte_by_byte(serve, ends_within):

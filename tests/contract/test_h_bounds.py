@@ -218,7 +218,8 @@ def test_the_report_lists_every_request_in_order_with_its_bounds(stage):
     assert {request["total_timeout_s"] for request in requests[: len(reads)]} == {10}
     for request in requests:
         assert request["connect_timeout_s"] == 2
-        assert request["allowed_s"] == request["total_timeout_s"]  # the budgets above leave all of it
+        # The budgets above leave all of it, but for the moment in which the check began.
+        assert request["total_timeout_s"] - 0.5 < request["allowed_s"] <= request["total_timeout_s"]
         assert request["retries"] == 0
         assert request["status"] == (101 if request["check"] == "codex" else 200)
         assert 0 <= request["elapsed_s"] < 5

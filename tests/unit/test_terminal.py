@@ -60,11 +60,11 @@ def test_a_pipe_that_nobody_reads_costs_the_patience_once_and_then_nothing(pipes
     began = time.monotonic()
     made.out("x" * (1 << 20))
     first = time.monotonic()
-    assert impatient <= first - began < impatient + 0.5
+    assert impatient <= first - began < impatient + 5
     assert made.broken
     for _ in range(1000):
         made.out("more")
-    assert time.monotonic() - first < 0.5
+    assert time.monotonic() - first < 1000 * impatient / 10
 
 
 def test_a_stream_that_is_stuck_leaves_the_other_alone(pipes, impatient):
@@ -101,14 +101,15 @@ def test_a_slow_reader_gets_the_whole_of_a_long_line(pipes):
     assert not made.broken
 
 
-def test_a_reader_that_has_gone_is_known_at_once(pipes):
+def test_a_reader_that_has_gone_is_known_at_once(pipes, monkeypatch):
+    monkeypatch.setattr(terminal, "_PATIENCE_SECONDS", 30.0)
     read_out, out, _, err = pipes
     os.close(read_out)
     made = Terminal(out, err)
     began = time.monotonic()
     made.out("one")
     assert made.broken
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 10
 
 
 def test_a_reader_that_goes_in_the_middle_of_a_line_is_known(pipes):
