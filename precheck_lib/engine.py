@@ -80,12 +80,12 @@ class Plan:
 
     @property
     def smallest(self) -> int:
-        """The least budget that works, in whole seconds: the reserve, the fixed waits of each cycle, and a second.
+        """The least budget that works, in whole seconds: the reserve, the fixed waits of each cycle, and a second or two.
 
         Small models need no waits, which only the server can tell: a budget below this one is refused only where it
         leaves nothing at all beside the reserve.
         """
-        return int(self.reserve + self.waits) + 1 if self.reserve else 1
+        return int(self.reserve + self.waits) + 2 if self.reserve else 1
 
 
 def _count(models: Any, env: Mapping[str, str], pins: Mapping[str, str]) -> int | None:

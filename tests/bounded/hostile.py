@@ -9,8 +9,10 @@ import socket
 import struct
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from precheck_lib.bounded.budget import Budget
 from precheck_lib.errors import DeadlineError, TalkError
 
 if TYPE_CHECKING:
@@ -267,11 +269,24 @@ def told(error: Exception) -> tuple[type[Exception], str, int]:
     return type(error), getattr(error, "phase", ""), getattr(error, "curl", 0)
 
 
+def held_up() -> float:
+    """Return the seconds that the threads of this process were ready to run and had no processor.
+
+    Tests of time allow for it: it is what a busy machine adds, and nothing of it is the fault of what is tested.
+    """
+    total = 0
+    for file in Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # a thread that has ended meanwhile
+            total += int(file.read_text().split()[1])
+    return total / 1e9
+
+
 class Ended(NamedTuple):
-    """How one of several calls ended, and after how many seconds."""
+    """How one of several calls ended, after how many seconds, and for how many the machine had held it up."""
 
     error: Exception | None
     seconds: float
+    held_up: float
 
 
 def at_the_same_time(calls: dict[str, Callable[[], object]]) -> dict[str, Ended]:
@@ -279,13 +294,13 @@ def at_the_same_time(calls: dict[str, Callable[[], object]]) -> dict[str, Ended]
     ended: dict[str, Ended] = {}
 
     def make(name: str, call: Callable[[], object]) -> None:
-        started = time.monotonic()
+        started, before = time.monotonic(), held_up()
         error = None
         try:
             call()
         except Exception as caught:  # noqa: BLE001 - the test says what it should have been
             error = caught
-        ended[name] = Ended(error, time.monotonic() - started)
+        ended[name] = Ended(error, time.monotonic() - started, max(0.0, held_up() - before))
 
     threads = [threading.Thread(target=make, args=item) for item in calls.items()]
     for thread in threads:
@@ -293,3 +308,30 @@ def at_the_same_time(calls: dict[str, Callable[[], object]]) -> dict[str, Ended]
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
     return ended
+
+
+@contextlib.contextmanager
+def deadline_when(is_ready: Callable[[], bool], *, seconds: float = 0.1, overrun: float = 0.5) -> Iterator[Budget]:
+    """Yield a budget that ends `seconds` after a condition has come true, and hold the block to that and `overrun`.
+
+    So no test depends on how fast a child begins.
+    """
+    budget = Budget(30)
+    started: list[tuple[float, float]] = []
+
+    def watch() -> None:
+        while not is_ready() and budget.left() > 20:
+            time.sleep(0.005)
+        started.append((time.monotonic(), held_up()))
+        budget.cut(seconds)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield budget
+    finally:
+        ended, busy = time.monotonic(), held_up()
+        watcher.join()
+    at, before = started[0]
+    took = ended - at - max(0.0, busy - before)
+    assert took <= seconds + overrun, f"took {took:.3f} s of {seconds} s"

@@ -108,7 +108,7 @@ def test_who_waits_ticks_about_four_times_a_second(how, pipe):
     budget = Budget(0.6, tick=lambda: ticks.append(time.monotonic())).child()
     with pytest.raises(DeadlineError):
         WAITS[how](budget, pipe[0])
-    assert 2 <= len(ticks) <= 4
+    assert 1 <= len(ticks) <= 1 + budget.elapsed() / 0.25
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(10, "10 s"), (10.0, "10 s"), (0.25, "0.25 s"), (1 / 3, "0.333 s")])

@@ -34,8 +34,8 @@ def either(peer: Peer) -> None:
 
 def ask(server: Hostile, scheme: str, **options: Any) -> bytes:
     if scheme in ("http", "https"):
-        return http.send("GET", server.url("/", scheme), budget=Budget(3), journal=Journal(), **options).body
-    with websocket.open_session(server.url("/", scheme), budget=Budget(3), journal=Journal(), **options) as session:
+        return http.send("GET", server.url("/", scheme), budget=Budget(5), journal=Journal(), **options).body
+    with websocket.open_session(server.url("/", scheme), budget=Budget(5), journal=Journal(), **options) as session:
         return session.receive().encode()
 
 

@@ -76,7 +76,7 @@ def failing(error: BaseException) -> Callable[..., Any]:
 )
 def test_literals_and_localhost_never_reach_the_resolver(host, addresses, monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", failing(AssertionError("the resolver was asked")))
-    assert resolve(host, 80, Budget(1)) == addresses
+    assert resolve(host, 80, Budget(5)) == addresses
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_is_no_literal_is_a_name(host):
 
 def test_a_name_has_its_addresses_in_order_and_once(monkeypatch):
     resolving_to(monkeypatch, "127.0.0.2", "::1", "127.0.0.2")
-    assert [address[0] for _, address in resolve("server.test", 80, Budget(1))] == ["127.0.0.2", "::1"]
+    assert [address[0] for _, address in resolve("server.test", 80, Budget(5))] == ["127.0.0.2", "::1"]
 
 
 @pytest.mark.parametrize(
@@ -102,14 +102,14 @@ def test_a_name_has_its_addresses_in_order_and_once(monkeypatch):
 def test_a_name_that_is_not_known_is_an_error_of_resolving(error, monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", failing(error))
     with pytest.raises(ResolveError, match=r"^the name 'server\.test' could not be resolved: ") as caught:
-        resolve("server.test", 80, Budget(1))
+        resolve("server.test", 80, Budget(5))
     assert (caught.value.phase, caught.value.curl) == ("resolve", 6)
 
 
 def test_a_name_without_addresses_is_an_error_of_resolving(monkeypatch):
     resolving_to(monkeypatch)
     with pytest.raises(ResolveError, match="has no address"):
-        resolve("server.test", 80, Budget(1))
+        resolve("server.test", 80, Budget(5))
 
 
 def test_a_resolver_that_does_not_answer_is_left_behind_in_time(stalled, ends_within):
@@ -124,12 +124,12 @@ def test_a_resolver_that_does_not_answer_is_left_behind_in_time(stalled, ends_wi
 
 
 def test_a_call_returns_its_value_or_raises_its_error():
-    assert call_bounded(lambda: 5, budget=Budget(1), phase="folder") == 5
-    assert call_bounded(lambda: None, budget=Budget(1), phase="folder") is None
+    assert call_bounded(lambda: 5, budget=Budget(5), phase="folder") == 5
+    assert call_bounded(lambda: None, budget=Budget(5), phase="folder") is None
     with pytest.raises(KeyError, match="x"):
-        call_bounded(lambda: {}["x"], budget=Budget(1), phase="folder")
+        call_bounded(lambda: {}["x"], budget=Budget(5), phase="folder")
     with pytest.raises(SystemExit):
-        call_bounded(failing(SystemExit(3)), budget=Budget(1), phase="folder")
+        call_bounded(failing(SystemExit(3)), budget=Budget(5), phase="folder")
 
 
 def test_a_late_answer_writes_to_no_descriptor_of_others(ends_within):
@@ -159,7 +159,7 @@ def test_no_more_than_eight_calls_are_left_without_an_answer(ends_within):
     may_end.set()
     for left in [one for one in threading.enumerate() if one.name == "precheck-folder"]:
         left.join(5)
-    assert call_bounded(lambda: 5, budget=Budget(1), phase="folder") == 5
+    assert call_bounded(lambda: 5, budget=Budget(5), phase="folder") == 5
 
 
 @pytest.mark.parametrize("broken", ["thread", "pipe"])
@@ -171,9 +171,9 @@ def test_a_call_that_never_began_does_not_count_as_one_without_an_answer(broken,
             patch.setattr(thread.os, "pipe", failing(OSError(errno.EMFILE, "Too many open files")))
         for _ in range(thread.MOST_OUTSTANDING + 1):
             with pytest.raises(TransportError, match=r"^no thread could be started: ") as caught:
-                call_bounded(lambda: 5, budget=Budget(1), phase="folder")
+                call_bounded(lambda: 5, budget=Budget(5), phase="folder")
             assert not isinstance(caught.value, DeadlineError)
-    assert call_bounded(lambda: 5, budget=Budget(1), phase="folder") == 5
+    assert call_bounded(lambda: 5, budget=Budget(5), phase="folder") == 5
 
 
 def test_a_signal_ends_the_wait_for_a_call_at_once(cancel, ends_within):
@@ -192,14 +192,14 @@ def test_a_signal_ends_the_wait_for_a_call_at_once(cancel, ends_within):
 def test_localhost_is_found_on_either_address(serve):
     for host in ("127.0.0.1", "::1"):
         server = serve(lambda peer: peer.hold(), host=host)
-        net.close_orderly(net.connect("localhost", server.port, Budget(1)))
+        net.close_orderly(net.connect("localhost", server.port, Budget(5)))
         assert server.wait_for_end() == ["fin"]
 
 
 def test_an_address_that_refuses_is_passed_over_for_the_next(serve, monkeypatch):
     resolving_to(monkeypatch, "::1", "127.0.0.1")
     server = serve(lambda peer: peer.hold())
-    net.close_orderly(net.connect("server.test", server.port, Budget(1)))
+    net.close_orderly(net.connect("server.test", server.port, Budget(5)))
     assert server.wait_for_end() == ["fin"]
 
 
@@ -232,20 +232,20 @@ def test_a_port_on_which_nobody_listens_refuses_at_once(host, ends_within):
 
 def test_a_machine_without_a_way_to_the_address_is_an_error_of_connecting():
     with pytest.raises(ConnectError) as caught:
-        net.connect("255.255.255.255", 80, Budget(1))
+        net.connect("255.255.255.255", 80, Budget(5))
     assert caught.value.curl == 7
 
 
 @pytest.mark.parametrize("port", [-1, 65536])
 def test_a_port_beyond_all_ports_is_an_error_of_connecting(port):
     with pytest.raises(ConnectError, match="Cannot assign requested address"):
-        net.connect("127.0.0.1", port, Budget(1))
+        net.connect("127.0.0.1", port, Budget(5))
 
 
 def test_a_machine_without_descriptors_is_an_error_of_connecting(monkeypatch):
     monkeypatch.setattr(net, "BudgetSocket", failing(OSError(errno.EMFILE, "Too many open files")))
     with pytest.raises(ConnectError, match="Too many open files"):
-        net.connect("127.0.0.1", 80, Budget(1))
+        net.connect("127.0.0.1", 80, Budget(5))
 
 
 def test_a_socket_that_was_connected_with_itself_is_nobody(monkeypatch):
@@ -259,7 +259,7 @@ def test_a_socket_that_was_connected_with_itself_is_nobody(monkeypatch):
     monkeypatch.setattr(net.BudgetSocket, "connect_ex", from_there)
     for host in ("127.0.0.1", "0:0::1"):
         with pytest.raises(ConnectError, match="Connection refused"):
-            net.connect(host, closed_port(), Budget(1))
+            net.connect(host, closed_port(), Budget(5))
 
 
 def test_a_signal_ends_connecting_at_once(cancel, ends_within):
@@ -301,7 +301,7 @@ def test_a_library_cannot_give_the_socket_a_timeout_of_its_own(serve):
 
 def test_a_close_is_fin(serve):
     server = serve(lambda peer: peer.watch_close())
-    net.close_orderly(net.connect("127.0.0.1", server.port, Budget(1)))
+    net.close_orderly(net.connect("127.0.0.1", server.port, Budget(5)))
     assert server.wait_for_end() == ["fin"]
 
 
@@ -309,7 +309,7 @@ def test_a_close_is_fin(serve):
 def test_a_close_is_fin_although_the_server_has_greeted(seconds, serve):
     greeted = threading.Event()
     server = serve(lambda peer: (peer.send(b"220 hello\r\n" * 1000), greeted.set(), peer.watch_close()))
-    sock = net.connect("127.0.0.1", server.port, Budget(1))
+    sock = net.connect("127.0.0.1", server.port, Budget(5))
     greeted.wait(5)
     time.sleep(0.02)
     sock.budget.cut(seconds)
@@ -328,7 +328,7 @@ def test_a_close_waits_for_no_server_that_goes_on_talking(serve, ends_within):
 def test_a_close_of_what_the_server_has_reset_already_is_quiet(serve):
     connected = threading.Event()
     server = serve(lambda peer: (connected.wait(5), peer.reset()))
-    sock = net.connect("127.0.0.1", server.port, Budget(1))
+    sock = net.connect("127.0.0.1", server.port, Budget(5))
     connected.set()
     server.wait_for_end()
     net.close_orderly(sock)
@@ -337,7 +337,7 @@ def test_a_close_of_what_the_server_has_reset_already_is_quiet(serve):
 
 def test_a_connection_the_server_reset_while_it_was_made_is_closed(serve):
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        sock = net.connect("127.0.0.1", listener.getsockname()[1], Budget(1))
+        sock = net.connect("127.0.0.1", listener.getsockname()[1], Budget(5))
         accepted, _ = listener.accept()
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         accepted.close()

@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from tests.bounded.hostile import Hostile, Peer
 
 LIMIT = 0.3
+SLOW = 0.6  # where many share the processor, and each has to get as far as its row says
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 
 
 def session_to(server: Hostile, *, budget: Budget | None = None, **options: Any) -> Session:
     return websocket.open_session(
-        server.url("/rpc?a=b", "ws"), budget=budget or Budget(LIMIT), journal=Journal(), **options
+        server.url("/rpc?a=b", "ws"), budget=budget or Budget(5), journal=Journal(), **options
     )
 
 
@@ -232,7 +233,7 @@ def test_a_bad_server_ends_the_session_long_before_its_time_with_the_right_error
 
 def test_every_server_that_is_too_slow_is_cut_off_at_the_budget(serve, all_end_within):
     def exchange(server: Hostile) -> str:
-        with session_to(server) as session:
+        with session_to(server, budget=Budget(SLOW)) as session:
             return session.receive()
 
     handshakes = {f"handshake-{bad.name}": bad for bad in BAD_HANDSHAKES if bad.is_slow}
@@ -240,19 +241,19 @@ def test_every_server_that_is_too_slow_is_cut_off_at_the_budget(serve, all_end_w
     servers = {name: serve(bad.script) for name, bad in rows.items()}
     ended = at_the_same_time({name: lambda server=server: exchange(server) for name, server in servers.items()})
     assert {name: told(end.error) for name, end in ended.items()} == {name: bad.end for name, bad in rows.items()}
-    all_end_within(LIMIT, ended)
+    all_end_within(SLOW, ended)
 
 
 def test_a_flood_of_pings_whose_pongs_are_not_read_ends_in_time(serve, ends_within):
     server = serve(then(after=lambda peer: peer.flood(frame(b"x" * 125, PING))))
-    with ends_within(LIMIT), pytest.raises(TalkError) as caught, session_to(server) as session:
+    with ends_within(LIMIT), pytest.raises(TalkError) as caught, session_to(server, budget=Budget(LIMIT)) as session:
         session.receive()
     assert caught.value.curl in (28, 63)
 
 
 def test_a_flood_of_empty_fragments_ends_at_the_deadline_although_all_of_it_has_been_received(serve, ends_within):
     server = serve(then(frame(b"", final=False), after=lambda peer: peer.flood(frame(b"", 0, final=False))))
-    with ends_within(LIMIT), pytest.raises(TalkError) as caught, session_to(server) as session:
+    with ends_within(LIMIT), pytest.raises(TalkError) as caught, session_to(server, budget=Budget(LIMIT)) as session:
         session.receive()
     assert caught.value.curl in (28, 63)
 
@@ -324,7 +325,11 @@ def test_an_answer_that_came_before_the_server_hung_up_on_our_pong_is_read(serve
 
 def test_a_message_that_the_server_does_not_read_ends_in_time(serve, ends_within):
     server = serve(lambda peer: (peer.upgrade(), peer.pause(5)))
-    with ends_within(LIMIT), pytest.raises(DeadlineError) as caught, session_to(server) as session:
+    with (
+        ends_within(LIMIT),
+        pytest.raises(DeadlineError) as caught,
+        session_to(server, budget=Budget(LIMIT)) as session,
+    ):
         session.send("x" * (8 << 20))
     assert caught.value.phase == "send"
 
@@ -448,16 +453,16 @@ def test_cookies_are_neither_kept_nor_sent_to_another_port(serve):
 def test_the_journal_has_the_handshake_as_one_request(serve):
     server = serve(then())
     journal = Journal()
-    with websocket.open_session(server.url("/", "ws"), budget=Budget(3), journal=journal, connect_seconds=1):
+    with websocket.open_session(server.url("/", "ws"), budget=Budget(5), journal=journal, connect_seconds=1):
         pass
     (record,) = journal.records
     assert (record.method, record.url, record.status) == ("GET", server.url("/", "ws"), 101)
-    assert (record.connect_timeout_s, record.total_timeout_s) == (1, 3)
+    assert (record.connect_timeout_s, record.total_timeout_s) == (1, 5)
     assert record.bytes > 100
 
 
 def test_wss_speaks_inside_tls(serve_tls, trusted):
     server = serve_tls(then(frame(b"hello")))
-    with websocket.open_session(server.url("/", "wss"), budget=Budget(3), journal=Journal()) as session:
+    with websocket.open_session(server.url("/", "wss"), budget=Budget(5), journal=Journal()) as session:
         session.send("hi")
         assert session.receive() == "hello"

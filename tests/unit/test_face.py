@@ -252,6 +252,7 @@ def test_a_terminal_that_is_stopped_holds_nobody(screen, clock):
 
 
 def test_a_terminal_that_is_gone_is_no_trouble(clock):
+    pytest.importorskip("rich", reason="the live line is drawn with rich")
     screen = Screen()
     made = live(screen, clock)
     made.phase("a", "b", 1.0)

@@ -89,7 +89,7 @@ def test_without_roles_the_budgets_are_for_each_model():
     assert strict_plan({})[-3:] == [
         "budget: 9m37s for one model and 8m42s for each further one, the sum of the parts",
         "reserve: 1m for one model and 30s for each further one, kept of it for cleanup and reports",
-        f"{SMALLEST}: 1m4s for one model and 32s for each further one",
+        f"{SMALLEST}: 1m5s for one model and 32s for each further one",
     ]
 
 
@@ -99,7 +99,7 @@ def test_with_roles_the_budgets_are_for_the_models_that_there_are():
     assert plan[-3:] == [
         "budget: 18m19s, the sum of the parts",
         "reserve: 1m30s, kept of it for cleanup and reports",
-        f"{SMALLEST}: 1m36s",
+        f"{SMALLEST}: 1m37s",
     ]
     assert any("(at most 15m35s for 2 models, after ollama-tags)" in line for line in plan)
 

@@ -141,7 +141,7 @@ def test_a_budget_is_a_duration_or_bare_seconds(command, mine, tmp_path, text, s
 def test_a_budget_that_is_too_small_is_refused_with_the_smallest_that_works(command):
     ended = command("run", "strict", "--budget", "10s")
     assert ended.code == 2
-    assert "the smallest one that works is 64s" in ended.err[0]
+    assert "the smallest one that works is 65s" in ended.err[0]
 
 
 def test_a_spec_that_cannot_be_used_has_all_its_problems_on_stderr(command, mine):

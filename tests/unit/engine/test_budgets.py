@@ -66,10 +66,10 @@ def test_a_budget_that_leaves_no_time_for_a_load_is_refused_before_anything_is_d
     for more in ({"budget": 7.0}, {"spec_budget": 7.0}):
         with pytest.raises(BudgetTooSmallError) as caught:
             bench.run(bench.reads("a"), check, **more)
-        assert caught.value.smallest == 10
+        assert caught.value.smallest == 11
         assert str(caught.value) == (
             "a budget of 7s leaves no time for a load: 7s of it are kept for cleanup and reports; "
-            "the smallest one that works is 10s"
+            "the smallest one that works is 11s"
         )
     assert bench.began == []
     assert bench.results == []
@@ -80,7 +80,7 @@ def test_the_smallest_budget_works(bench):
 
 
 def test_the_smallest_budget_is_told_in_whole_seconds_above_what_is_needed(bench):
-    for reserve, settle, smallest in ((7.0, 2.0, 10), (7.5, 2.0, 10), (7.5, 2.5, 11), (0.6, 0.0, 1)):
+    for reserve, settle, smallest in ((7.0, 2.0, 11), (7.5, 2.0, 11), (7.5, 2.5, 12), (0.6, 0.0, 2)):
         with pytest.raises(BudgetTooSmallError) as caught:
             bench.run(bench.changes("c", reserve=reserve, settle=settle), budget=0.5)
         assert caught.value.smallest == smallest
