@@ -59,8 +59,8 @@ def make_parser() -> argparse.ArgumentParser:
     _budget_argument(demo)
     report_arguments(demo)
     explain = commands.add_parser("explain", help="say what a finding means and what to do", allow_abbrev=False)
-    explain.add_argument("code", help="the code of a finding, such as residency.partial")
-    commands.add_parser("action", help="run as the GitHub Action: its inputs are PRECHECK_* variables")
+    explain.add_argument("code", nargs="?", help="the code of a finding, such as residency.partial (none lists all)")
+    commands.add_parser("action", help="what action.yml runs: its inputs are PRECHECK_* variables")
     return parser
 
 
@@ -72,7 +72,11 @@ def report_parser() -> argparse.ArgumentParser:
 
 
 def _spec_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("spec", nargs="?", help="the name of a built-in spec, or else a path (default: ./precheck.yml)")
+    parser.add_argument(
+        "spec",
+        nargs="?",
+        help="the name of a built-in spec, or else a path (default: ./precheck.yml, else strict where it is set up)",
+    )
 
 
 def _budget_argument(parser: argparse.ArgumentParser) -> None:

@@ -100,8 +100,9 @@ class _Command:
         if self.env.get("TEST_CODEX_WS_URL"):
             return "strict"
         raise UsageError(
-            "there is no ./precheck.yml here and nothing says which spec to run; `precheck demo` shows what precheck "
-            "does, `precheck init` writes a spec for this machine, `precheck run strict` runs the strict precheck"
+            "there is no ./precheck.yml here, and the variables of the strict spec are not set; `precheck demo` shows "
+            "what precheck does, `precheck run strict` runs the strict precheck, `precheck plan strict` says what that "
+            "would do (`precheck init`, which is to write a spec for this machine, is not in this version yet)"
         )
 
     # run ---------------------------------------------------------------------------------------------------------
@@ -159,6 +160,10 @@ class _Command:
         from precheck_lib.catalogue import CATALOGUE
         from precheck_lib.report.explain import explain_lines
 
+        if options.code is None:
+            for code, entry in CATALOGUE.items():
+                self.terminal.out(f"{code:<24} {entry.meaning}")
+            return 0
         if options.code not in CATALOGUE:
             import difflib
 

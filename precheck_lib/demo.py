@@ -58,7 +58,9 @@ def _roles(text: str, **env: str | None) -> Demo:
 DEMOS: dict[str, Demo] = {
     "report-unwritable": Demo(letter="A", text="all is right, but a report cannot be written", special="unwritable"),
     "cancelled": Demo(letter="A", text="the job is cancelled during a cold load", special="cancelled"),
-    "role-missing": _roles("a secret is not defined", TEST_GEMINI_API_KEY="", TEST_CODEX_MODEL_DEFAULT=None),
+    "role-missing": _roles(
+        "a secret and a variable are not defined", TEST_GEMINI_API_KEY="", TEST_CODEX_MODEL_DEFAULT=None
+    ),
     "role-alone": _roles("a user name without its password", TEST_OPENCODE_USERNAME="ci"),
     "role-carriage-return": _roles("a value was saved with Windows line ends", TEST_CODEX_REASONING_EFFORT="high\r"),
     "role-url": _roles("a URL has credentials in it", TEST_OPENCODE_URL="http://ci:hunter2hunter2@127.0.0.1:4096"),
@@ -108,7 +110,7 @@ DEMOS: dict[str, Demo] = {
     "ollama-inventory": _server("G", "a proxy answers for Ollama", "ollama", "ps-invalid"),
     "ollama-load-fails": _server("G", "a model cannot be loaded", "ollama", "load-500"),
     "ollama-load-hangs": _server("G", "a load never ends", "ollama", "load-hangs", "residency", "load"),
-    "gpu-partial": _server("G", "a model is half on the CPU", "ollama", "partly-on-cpu"),
+    "gpu-partial": _server("G", "a quarter of a model is on the CPU", "ollama", "partly-on-cpu"),
     "gpu-lost": _server("G", "Ollama sees no GPU", "ollama", "on-cpu"),
     "context-short": _server("G", "the context is silently 4096", "ollama", "short-context"),
     "model-evicted": _server("G", "another client pushes the model out", "ollama", "evicted-after-load"),

@@ -112,11 +112,13 @@ def not_ready(
     *,
     evidence: str = "",
     remedy: str | None = None,
+    retryable: bool | None = None,
     word: Literal["failed", "error"] = "failed",
     curl: int = 1,
 ) -> NotReadyError:
     """Make the error that ends a check with one finding of the catalogue."""
-    return NotReadyError([make(code, message, evidence=evidence, remedy=remedy)], word=word, curl=curl)
+    finding = make(code, message, evidence=evidence, remedy=remedy, retryable=retryable)
+    return NotReadyError([finding], word=word, curl=curl)
 
 
 def not_ready_for(error: TalkError, subject: str, *, code: str | None = None) -> NotReadyError:

@@ -66,6 +66,8 @@ def _finding(prefix: str, finding: Finding) -> Iterator[str]:
     # The tail of a remedy says who can take it and must not be cut off: it has room beyond its own limit.
     for line in advice(finding):
         yield f"    {clean(line, 2 * LINE_LIMIT)}"
+    if finding.severity == "error":
+        yield f"    more: precheck explain {clean(finding.code)}"
 
 
 def _ending(result: CheckResult) -> str:

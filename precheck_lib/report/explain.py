@@ -43,7 +43,7 @@ def _wrapped(begin: str, text: str, indent: str) -> list[str]:
 
 def _retry(entry: Entry) -> str:
     if entry.retryable:
-        return "the same job may pass later without a change"
+        return "the same job may pass, once the machine is mended or free again"
     return "of no use before something is changed"
 
 

@@ -132,7 +132,11 @@ def _fitted(texts: list[str], room: int) -> list[str]:
 
 
 def _retry(finding: Finding) -> str:
-    return "A retry may pass without a change." if finding.retryable else "A retry is of no use before that."
+    return (
+        "A retry may pass, once the machine is mended or free again."
+        if finding.retryable
+        else "A retry is of no use before that."
+    )
 
 
 def _sentence(text: str) -> str:

@@ -74,7 +74,7 @@ def advice(finding: Finding) -> list[str]:
         lines.append(f"do: {finding.remedy} ({finding.who})")
     if finding.severity == "error":
         lines.append(
-            "retry: the same job may pass later without a change"
+            "retry: the same job may pass, once the machine is mended or free again"
             if finding.retryable
             else "retry: of no use before something is changed"
         )

@@ -47,6 +47,7 @@ def judge(rows: Sequence[Row], model: str, *, context_length: int | None, digest
             f"{row.size - row.size_vram} bytes are on the CPU",
             evidence=_partial_cause(row, context_length),
             remedy=None if row.size_vram else "See whether the driver answers (nvidia-smi), then restart Ollama.",
+            retryable=row.size_vram > 0,
         )
     if context_length is not None and row.context_length < context_length:
         raise not_ready(

@@ -26,9 +26,10 @@ PATIENCE_SECONDS = 10.0
 class Peer:
     """One connection as the server sees it. Every call raises `OSError` once the client, or the server, has gone."""
 
-    def __init__(self, sock: socket.socket, closing: threading.Event) -> None:
+    def __init__(self, sock: socket.socket, closing: threading.Event, requests: list[bytes]) -> None:
         self.sock = sock
         self._closing = closing
+        self._requests = requests
         self.head = b""
         sock.settimeout(PATIENCE_SECONDS)
 
@@ -38,6 +39,7 @@ class Peer:
         while b"\r\n\r\n" not in data:
             data += self._more()
         self.head, _, body = data.partition(b"\r\n\r\n")
+        self._requests.append(self.head)
         length = 0
         for line in self.head.split(b"\r\n")[1:]:
             name, _, value = line.partition(b":")
@@ -172,7 +174,7 @@ class Hostile:
             thread.start()
 
     def _serve(self, sock: socket.socket) -> None:
-        peer = Peer(sock, self._closing)
+        peer = Peer(sock, self._closing, self.requests)
         how = "server"
         try:
             self._script(peer)
@@ -183,8 +185,6 @@ class Hostile:
         except BaseException as error:  # noqa: BLE001 - a script that is wrong must fail its test
             self.failures.append(error)
         finally:
-            if peer.head:
-                self.requests.append(peer.head)
             # The script may have put TLS around the socket: what it holds now is what has to be closed.
             peer.sock.close()
             sock.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import threading
@@ -17,37 +16,13 @@ from precheck_lib.bounded.budget import Budget
 from precheck_lib.bounded.isolate import HeldError, call_isolated
 from precheck_lib.bounded.process import ChildResult
 from precheck_lib.errors import AnswerError, Cancelled, DeadlineError
-from tests.bounded.hostile import at_the_same_time, held_up, told
+from tests.bounded.hostile import at_the_same_time, deadline_when, told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 LIMIT = 0.5
 """Seconds: an interpreter has to start in them."""
-
-
-@contextlib.contextmanager
-def deadline_after(*files: Path, seconds: float = 0.1) -> Iterator[Budget]:
-    """Yield a budget that ends `seconds` after the calls have made their files; hold the block to that and 0.5 s."""
-    budget = Budget(30)
-    started: list[tuple[float, float]] = []
-
-    def watch() -> None:
-        while not all(file.exists() and file.read_text() for file in files) and budget.left() > 20:
-            time.sleep(0.005)
-        started.append((time.monotonic(), held_up()))
-        budget.cut(seconds)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield budget
-    finally:
-        ended, busy = time.monotonic(), held_up()
-        watcher.join()
-    at, before = started[0]
-    assert ended - at - max(0.0, busy - before) <= seconds + 0.5
 
 
 CALLS = """
@@ -174,7 +149,8 @@ def test_a_call_that_prints_without_end_ends_in_time(ends_within):
 
 def test_calls_that_block_for_ever_end_in_time_and_their_children_are_gone(tmp_path):
     names = ["sleep", "pause", "pause_with_the_lock"]
-    with deadline_after(*(tmp_path / name for name in names)) as budget:
+    files = [tmp_path / name for name in names]
+    with deadline_when(lambda: all(file.exists() and file.read_text() for file in files)) as budget:
         calls = {name: lambda name=name: call(name, str(tmp_path / name), budget=budget) for name in names}
         ended = at_the_same_time(calls)
     assert {name: told(end.error) for name, end in ended.items()} == dict.fromkeys(names, (DeadlineError, "child", 28))

@@ -103,12 +103,12 @@ HANDSHAKES = [
 ]
 
 
-def shake_hands(scheme: str, server: Hostile) -> None:
+def shake_hands(scheme: str, server: Hostile, seconds: float) -> None:
     if scheme == "https":
-        ask(server, connect_seconds=LIMIT)
+        ask(server, connect_seconds=seconds)
     else:
         url = server.url("/", scheme)
-        websocket.open_session(url, budget=Budget(30), journal=Journal(), connect_seconds=LIMIT)
+        websocket.open_session(url, budget=Budget(30), journal=Journal(), connect_seconds=seconds)
 
 
 @pytest.mark.parametrize("bad", [bad for bad in HANDSHAKES if not bad.is_slow], ids=lambda bad: bad.name)
@@ -116,14 +116,14 @@ def shake_hands(scheme: str, server: Hostile) -> None:
 def test_a_handshake_that_fails_ends_at_once_with_the_right_error(scheme, bad, serve, ends_within):
     server = serve(bad.script)
     with ends_within(0.1), pytest.raises(TlsError, match=bad.said) as caught:
-        shake_hands(scheme, server)
+        shake_hands(scheme, server, 10)
     assert told(caught.value) == bad.end
 
 
 def test_every_handshake_that_is_too_slow_is_cut_off_at_the_connect_bound(serve, all_end_within):
     rows = {f"{scheme}-{bad.name}": (scheme, bad) for scheme in ("https", "wss") for bad in HANDSHAKES if bad.is_slow}
     servers = {name: (scheme, serve(bad.script)) for name, (scheme, bad) in rows.items()}
-    calls = {name: lambda where=where: shake_hands(*where) for name, where in servers.items()}
+    calls = {name: lambda where=where: shake_hands(*where, LIMIT) for name, where in servers.items()}
     ended = at_the_same_time(calls)
     assert {name: told(end.error) for name, end in ended.items()} == dict.fromkeys(rows, (DeadlineError, "tls", 28))
     all_end_within(LIMIT, ended)

@@ -64,7 +64,8 @@ def test_a_finding_has_its_cause_its_remedy_and_who_can_take_it(make):
         "precheck: codex: TCP readiness deadline elapsed [curl: (28)]",
         "    why: no answer",
         "    do: start the server (job)",
-        "    retry: the same job may pass later without a change",
+        "    retry: the same job may pass, once the machine is mended or free again",
+        f"    more: precheck explain {finding.code}",
     ]
 
 
@@ -73,6 +74,7 @@ def test_a_finding_says_when_a_retry_is_of_no_use_and_nothing_it_does_not_know(m
     assert lines == [
         "precheck: codex: the port is closed",
         "    retry: of no use before something is changed",
+        "    more: precheck explain tcp.failed",
     ]
 
 
@@ -84,7 +86,7 @@ def test_failures_come_first_then_warnings_then_remarks(make):
         make.check("c", "error", findings=[make.finding("third")]),
         remarks=["Ollama cleanup unload/observation failed (exit 7)", "native residency remains unconfirmed"],
     )
-    assert [line for line in finding_lines(report) if "retry:" not in line] == [
+    assert [line for line in finding_lines(report) if not line.lstrip().startswith(("retry:", "more:"))] == [
         "precheck: b: first",
         "precheck: b: second",
         "precheck: c: third",

@@ -39,7 +39,7 @@ def test_every_code_is_explained_with_meaning_causes_remedy_who_and_whether_to_r
         places = [text.index(f"- {cause}") for cause in entry.causes]
         assert places == sorted(places)
         assert f"what to do: {entry.remedy} who can do it: {WHO[entry.who]} retry: " in text
-        assert text.endswith("without a change" if entry.retryable else "before something is changed")
+        assert text.endswith("mended or free again" if entry.retryable else "before something is changed")
 
 
 def test_an_explanation_has_80_columns():

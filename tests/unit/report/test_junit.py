@@ -125,7 +125,7 @@ def test_a_failure_has_the_first_finding_as_message_and_all_in_its_text(all_outc
     assert failure.attrib == {"message": "the port is closed", "type": "precheck.tcp.failed"}
     assert failure.text == (
         "the port is closed\nwhy: refused\ndo: start it (host)\n"
-        "retry: the same job may pass later without a change\n\n"
+        "retry: the same job may pass, once the machine is mended or free again\n\n"
         "and one more\nretry: of no use before something is changed"
     )
 
