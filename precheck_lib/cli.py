@@ -35,8 +35,7 @@ def run_command_line(arguments: Sequence[str], interrupts: Interrupts) -> int:
         # Nobody can have seen it.
         terminal.err("precheck: stdout cannot be written")
         code = INTERNAL
-    # From here on nothing is left to be done that a signal could undo.
-    interrupts.final = True
+    interrupts.finish()
     return code
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from precheck_lib.arguments import UsageError
 
@@ -51,10 +51,13 @@ class Ending:
             report.verdict, report.exit_code = "cancelled", 128 + (self.interrupts.stop.signum or 0)
         if report.exit_code == 0 and self.terminal.broken:
             _unwritten(report, ["stdout cannot be written, so nobody can see that this passed"])
+        on_github = self.env.get("GITHUB_ACTIONS") == "true"
+        # Opened before the reports are written: a pass that the job cannot be told of is none, and they say so too.
+        files = self._open_github_files(report) if on_github else {}
         for line in self._deliver(report):
             self.terminal.err(f"precheck: {line}")
-        if self.env.get("GITHUB_ACTIONS") == "true":
-            self._tell_github(report)
+        if on_github:
+            self._tell_github(report, files)
         for line in finding_lines(report):
             self.terminal.err(line)
         if report.exit_code == 0:
@@ -104,35 +107,43 @@ class Ending:
         except OSError:
             return None  # the working folder is gone
 
-    def _tell_github(self, report: Report) -> None:
-        """Write annotations, summary and outputs; a pass that its outputs cannot tell is none."""
+    def _open_github_files(self, report: Report) -> dict[str, IO[str]]:
+        """Open the runner's files for appending; one that cannot be is named, and then there is no pass."""
+        files: dict[str, IO[str]] = {}
+        troubles = []
+        for variable in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"):
+            path = self.env.get(variable)
+            if not path:
+                continue
+            try:
+                # Never waits: a FIFO that nobody reads would hold the run at its very end.
+                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+                files[variable] = open(os.open(path, flags, 0o666), "a", encoding="utf-8", newline="\n")  # noqa: SIM115
+            except (OSError, ValueError) as error:
+                reason = error.strerror if isinstance(error, OSError) else str(error)
+                troubles.append(f"{variable} cannot be written: {reason}")
+        if troubles and report.exit_code == 0:
+            _unwritten(report, troubles)
+        return files
+
+    def _tell_github(self, report: Report, files: Mapping[str, IO[str]]) -> None:
+        """Write summary, outputs and annotations."""
         from precheck_lib.report import github
 
-        workspace = self._workspace(report)
         outputs = github.outputs(
             report, folder=self.folder, json=self.targets.get("json"), junit=self.targets.get("junit")
         )
-        troubles = [
-            self._append("GITHUB_STEP_SUMMARY", github.summary(report)),
-            self._append("GITHUB_OUTPUT", github.output_text(outputs)),
-        ]
-        troubles = [trouble for trouble in troubles if trouble]
-        if troubles and report.exit_code == 0:
-            _unwritten(report, [trouble for trouble in troubles if trouble])
-        for line in github.annotation_lines(report, workspace=workspace, only_warn=self.only_warn):
+        texts = {"GITHUB_STEP_SUMMARY": github.summary(report), "GITHUB_OUTPUT": github.output_text(outputs)}
+        for variable, file in files.items():
+            try:
+                with file:
+                    file.write(texts[variable])
+            except OSError as error:
+                self.terminal.err(f"precheck: {variable} cannot be written: {error.strerror}")
+                if report.exit_code == 0:
+                    _unwritten(report, [f"{variable} cannot be written: {error.strerror}"])
+        for line in github.annotation_lines(report, workspace=self._workspace(report), only_warn=self.only_warn):
             self.terminal.out(line)
-
-    def _append(self, variable: str, text: str) -> str | None:
-        """Append to a file of the runner's; returns what is wrong where it cannot be written."""
-        path = self.env.get(variable)
-        if not path:
-            return None
-        try:
-            with open(path, "a", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-        except OSError as error:
-            return f"{variable} cannot be written: {error.strerror}"
-        return None
 
 
 def _unwritten(report: Report, texts: list[str]) -> None:

@@ -80,10 +80,10 @@ class Plan:
 
     @property
     def smallest(self) -> int:
-        """The least budget that works, in whole seconds: the reserve, the fixed waits of each cycle, and a second or two.
+        """The least budget that works, in whole seconds: the reserve, the waits of each cycle, and a second or two.
 
-        Small models need no waits, which only the server can tell: a budget below this one is refused only where it
-        leaves nothing at all beside the reserve.
+        Small models need no waits, which only the server can tell: before it is asked, a budget below this one is
+        refused only where it leaves nothing at all beside the reserve.
         """
         return int(self.reserve + self.waits) + 2 if self.reserve else 1
 
@@ -172,6 +172,7 @@ class _Run:
             exit_code=self._exit_code,
         )
         self.context.meanwhile = self._meanwhile
+        self.context.hide = lambda secret: self.redactor.add([secret])
         self.context.phase = lambda text, seconds: watcher.phase(
             self.context.journal.check, self.redactor.text(text), seconds
         )
@@ -266,6 +267,8 @@ class _Run:
             result.findings.append(made)
 
     def _exit_code(self, error: NotReadyError) -> int:
+        if error.usage:
+            return USAGE
         if self.spec.exit_codes == "curl":
             return error.curl
         return 1 if error.word == "failed" else 3
@@ -337,7 +340,7 @@ class _Run:
         for result in report.checks:
             if result.outcome in ("failed", "error"):
                 code = self.exit_codes[result.id]
-                return ("error" if code == INTERNAL else "not-ready"), code
+                return ("error" if code in (INTERNAL, USAGE) else "not-ready"), code
         return "ready", 0
 
     def _meanwhile(self) -> None:

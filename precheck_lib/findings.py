@@ -96,10 +96,19 @@ class NotReadyError(Exception):
     """Ends a check: its `findings` (the first is the verdict), its outcome `word`, and curl's exit code for it.
 
     `curl` is 1 for a requirement that is not met, 22 for an HTTP status ≥ 400, 28 for a deadline, and the code of the
-    fault for anything in transport (CONTRACT H4); it counts only in specs that ask for those codes.
+    fault for anything in transport (CONTRACT H4); it counts only in specs that ask for those codes. `usage` says that
+    it is no fault of the machine but of how the run was asked for (exit code 2).
     """
 
-    def __init__(self, findings: list[Finding], *, word: Literal["failed", "error"] = "failed", curl: int = 1) -> None:
+    def __init__(
+        self,
+        findings: list[Finding],
+        *,
+        word: Literal["failed", "error"] = "failed",
+        curl: int = 1,
+        usage: bool = False,
+    ) -> None:
+        self.usage = usage
         super().__init__("; ".join(finding.message for finding in findings))
         self.findings = findings
         self.word: Literal["failed", "error"] = word

@@ -67,6 +67,18 @@ class Interrupts:
         self.stop.close()
         self.abandon.close()
 
+    def finish(self) -> None:
+        """Ignore every signal from now on: only the interpreter's own end is left.
+
+        Its finalization takes Python's handlers away before the process has ended, and a signal in that moment would
+        end it by the signal instead of with its code.
+        """
+        self.final = True
+        for number in self._before:
+            signal.signal(number, signal.SIG_IGN)
+        if self.abandon.is_set:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         if not self.stop.is_set:
             if self.final:

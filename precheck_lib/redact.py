@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,11 @@ _SECRET_KEY = re.compile(
 _NAMES_BELOW = frozenset(("agent", "mcp", "models", "provider"))
 """What stands directly below these keys of a configuration are names that its author chose."""
 
+_CUT = re.compile("['\"]?…")
+"""Where a text was cut short: there a few characters of a secret count as the whole."""
+
+_FEW = 4
+
 _PLACEHOLDER = re.compile(r"\{(?:env|file):[^}]*\}")
 _SCHEME = re.compile(r"\A(?:Basic|Bearer|Token)\s+", re.IGNORECASE)
 _HIDDEN = "***"
@@ -36,6 +42,10 @@ class Redactor:
     def __init__(self, values: Iterable[str]) -> None:
         self._forms: set[str] = set()
         self._cut: set[str] = set()
+        self.add(values)
+
+    def add(self, values: Iterable[str]) -> None:
+        """Hide these values as well."""
         for value in values:
             inside = _inside(value)
             for secret in {value, value.strip(), *(inside or ())}:
@@ -45,12 +55,15 @@ class Redactor:
                 self._forms |= forms
                 # How a document begins is no secret.
                 if inside is None or secret.strip() != value.strip():
-                    self._cut |= {form for form in forms if len(form) > _PART}
+                    self._cut |= forms
 
     def text(self, text: str) -> str:
         """Return `text` without any of the secrets."""
         spans = [span for form in self._forms for span in _found(form, text)]
-        spans += [span for form in self._cut for span in _found_cut(form, text)]
+        spans += [span for form in self._cut if len(form) > _PART for span in _found_cut(form, text)]
+        spans += [
+            span for cut in _CUT.finditer(text) for form in self._cut for span in _found_end(form, text, cut.start())
+        ]
         shown, done = [], 0
         for start, end in _merged(spans):
             shown += [text[done:start], _HIDDEN]
@@ -63,6 +76,10 @@ def _forms(secret: str) -> Iterator[str]:
     yield json.dumps(secret)[1:-1]
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
     yield repr(secret)[1:-1]
+    # Python escapes a quote only where the text has both kinds.
+    yield secret.replace("\\", "\\\\").replace("'", "\\'")
+    encoded_64 = base64.b64encode(secret.encode("utf-8", "replace")).decode("ascii")
+    yield encoded_64.rstrip("=")
     if not secret.isalnum() or not secret.isascii():
         from urllib.parse import quote, quote_plus
 
@@ -96,6 +113,14 @@ def _found_cut(form: str, text: str) -> Iterator[tuple[int, int]]:
         yield start, end
         # What begins inside of this and does not reach beyond it need not be looked at.
         start = text.find(part, end - _PART + 1)
+
+
+def _found_end(form: str, text: str, end: int) -> Iterator[tuple[int, int]]:
+    """Yield where the beginning of `form` ends at `end`, where the text was cut."""
+    for length in range(min(len(form) - 1, end), _FEW - 1, -1):
+        if text.startswith(form[:length], end - length):
+            yield end - length, end
+            return
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

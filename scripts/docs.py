@@ -22,7 +22,7 @@ PAGE = ROOT / "docs" / "failures.md"
 README = ROOT / "README.md"
 sys.path.insert(0, str(ROOT))
 
-from precheck_lib.demo import DEMOS, Demo  # noqa: E402
+from precheck_lib.demo import DEMOS, SHORT, Demo  # noqa: E402
 from precheck_lib.report.explain import catalogue_page  # noqa: E402
 
 HEAD = """\
@@ -64,10 +64,11 @@ def show(name: str) -> Shown:
     ended = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     lines = [line for line in ended.stdout.splitlines() if not line.startswith(("ok ", "skipped "))]
     terminal = [line for line in lines if not line.startswith("::")] + ended.stderr.splitlines()
+    elapsed = f"{SHORT:g}" if DEMOS[name].short else "0.01"
     annotations = [read_annotation(line) for line in lines if line.startswith("::")]
     return Shown(
         ended.returncode,
-        [normalised(line) for line in terminal],
+        [normalised(line, elapsed) for line in terminal],
         [(normalised(title), normalised(body)) for title, body in annotations],
     )
 
@@ -81,16 +82,15 @@ def read_annotation(line: str) -> tuple[str, str]:
     return title, body
 
 
-def normalised(line: str) -> str:
-    """Replace what differs from run to run."""
+def normalised(line: str, elapsed: str = "") -> str:
+    """Replace what differs from run to run; `elapsed` is what a check took."""
     line = re.sub(r"/\S*/precheck-demo-[a-z0-9_]{8}", "/tmp/precheck-demo", line)
     line = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*Z", "2026-01-02T03:04:05Z", line)
     port = 4500 if re.search("codex", line, re.IGNORECASE) else 4096
     line = re.sub(r"(127\.0\.0\.1(?::| port ))\d+", rf"\g<1>{port}", line)
     timed = re.fullmatch(r"(.*\S) +([\d.]+)( of [\d.]+ s)", line)
     if timed is not None:
-        begin, elapsed, end = timed.groups()
-        elapsed = "0.01" if float(elapsed) < 0.5 else f"{float(elapsed):.0f}"
+        begin, _, end = timed.groups()
         line = f"{begin}{f'{elapsed}{end}':>{max(0, 80 - len(begin))}}"
     return line
 

@@ -10,29 +10,33 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from precheck_lib.bounded.budget import Budget
 from precheck_lib.bounded.thread import call_bounded
-from precheck_lib.errors import TransportError
+from precheck_lib.errors import DeadlineError, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator, Mapping
 
 MARK = "XDG_PRECHECK_CHILD"
 """Names the child's run in its environment. The prefix keeps it inside the allow list of CONTRACT C2."""
 
 
-def find_marked(tokens: Collection[str], oldest: int, until: float) -> dict[str, list[int]]:
-    """Return the living processes that carry one of the tokens as their mark; `oldest` is the child first started.
+_SECONDS = 0.5
+"""How long one look may take; on a machine that is not busy it takes milliseconds."""
 
-    A look that a process which hangs holds up is given up half-way to `until` (`time.monotonic()`), and finds nothing:
-    the other half is for ending what is known without it.
+
+def find_marked(children: Mapping[str, int]) -> dict[str, list[int]] | None:
+    """Return the living processes that carry one of the tokens as their mark; `children` are token and pid of ours.
+
+    The children themselves are not among them: their parent sees how they end. `None` where a process that hangs held
+    the look up until it was given up.
     """
-    budget = Budget((until - time.monotonic()) / 2)
     try:
-        return call_bounded(lambda: _look(frozenset(tokens), oldest), budget=budget, phase="child")
+        return call_bounded(lambda: _look(dict(children)), budget=Budget(_SECONDS), phase="child")
+    except DeadlineError:
+        return None
     except (OSError, TransportError):  # OSError: no /proc, or none that may be listed
         return {}
 
@@ -47,19 +51,20 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def _look(tokens: frozenset[str], oldest: int) -> dict[str, list[int]]:
+def _look(children: dict[str, int]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for pid, token in _linux(oldest) if sys.platform == "linux" else _elsewhere(oldest):
-        if token in tokens:
+    oldest, known = min(children.values(), key=_started), set(children.values())
+    for pid, token in _linux(oldest, known) if sys.platform == "linux" else _elsewhere(oldest, known):
+        if token in children:
             found.setdefault(token, []).append(pid)
     return found
 
 
-def _linux(oldest: int) -> Iterator[tuple[int, str]]:
+def _linux(oldest: int, known: set[int]) -> Iterator[tuple[int, str]]:
     # By hand: psutil takes three times as long for each process, and a machine with many GPUs has thousands.
-    since = _started(str(oldest))
+    since = _started(oldest)
     for entry in os.listdir("/proc"):
-        if not entry.isdigit() or _started(entry) < since:
+        if not entry.isdigit() or int(entry) in known or _started(int(entry)) < since:
             continue
         with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as file:
             for line in file.read().split(b"\0"):  # a corpse has none
@@ -68,7 +73,7 @@ def _linux(oldest: int) -> Iterator[tuple[int, str]]:
                     yield int(entry), value.decode("ascii", "replace")
 
 
-def _started(pid: str) -> int:
+def _started(pid: int) -> int:
     """Return when a process began, in ticks since the machine did; 0 where it cannot be told."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -78,7 +83,7 @@ def _started(pid: str) -> int:
         return 0
 
 
-def _elsewhere(oldest: int) -> Iterator[tuple[int, str]]:
+def _elsewhere(oldest: int, known: set[int]) -> Iterator[tuple[int, str]]:
     import psutil
 
     since = 0.0
@@ -86,7 +91,8 @@ def _elsewhere(oldest: int) -> Iterator[tuple[int, str]]:
         since = psutil.Process(oldest).create_time()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if process.create_time() >= since and process.status() != psutil.STATUS_ZOMBIE:
+            is_young = process.pid not in known and process.create_time() >= since
+            if is_young and process.status() != psutil.STATUS_ZOMBIE:
                 yield process.pid, process.environ().get(MARK, "")
 
 

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 _GRACE_SECONDS = 0.15  # between TERM and KILL
 _ORPHAN_SECONDS = 0.2  # how long a pipe may stay open after the child itself has gone
-_REAP_SECONDS = 0.22  # how long looking for what is left, and the kernel after KILL, may take
-_LAST_SECONDS = 0.05  # what was killed only at the end of that needs a moment, and is not held by the kernel
+_REAP_SECONDS = 0.25  # how long after KILL the kernel may take; beyond that it holds them
+_LAST_SECONDS = 0.05  # what was killed only at the end of that needs a moment
+_PATIENCE_SECONDS = 1.0  # how long to go on ending what goes on starting others
 _TICK_SECONDS = 0.25  # how often a face is told that the run is alive
 _LOOK_SECONDS = 0.05  # how often to look whether a child has gone: a pipe that a grandchild holds does not tell
 
@@ -40,7 +41,7 @@ def run_children(
     max_stdout: int = 65536,
     meanwhile: Callable[[], None] | None = None,
 ) -> list[ChildResult]:
-    """Run the commands at the same time and return how each ended, by the end of the budget and 0.5 s.
+    """Run the commands at the same time and return how each ended, by the end of the budget and half a second.
 
     At the deadline, or when the run is cancelled (then `Cancelled` is raised after the last one is gone), the children
     and all that they started get TERM, and KILL 0.15 s later. `meanwhile` is called once after they have begun: work
@@ -114,32 +115,37 @@ def _end(children: list[Child]) -> None:
     until = time.monotonic() + _GRACE_SECONDS
     while not all(child.has_exited() for child in children) and time.monotonic() < until:
         time.sleep(0.005)
-    held = _kill(children, time.monotonic() + _REAP_SECONDS)
+    held = _kill(children)
     for child in children:
         child.reap(held.get(child.token, []))
 
 
-def _kill(children: list[Child], until: float) -> dict[str, list[int]]:
-    """Kill the children and all that carries their marks; returns the pids that are still there at `until`."""
-    tokens = [child.token for child in children]
-    oldest = children[0].pid
-    found = find_marked(tokens, oldest, until)
+def _kill(children: list[Child]) -> dict[str, list[int]]:
+    """Kill the children and all that carries their marks; returns the pids that the kernel does not let go."""
+    known = {child.token: child.pid for child in children}
+    began = time.monotonic()
+    killed: set[int] = set()
+    found = find_marked(known)
     for child in children:
-        child.leftover = child.by_itself and child.token in found
+        child.leftover = child.by_itself and bool(found and child.token in found)
     while True:
-        # A process may fork between the look and the kill: look again until nothing is found, but never without end.
+        # A process may fork between the look and the kill: look again until nothing new is found.
         for child in children:
             child.signal_group(signal.SIGKILL)
-        for pid in itertools.chain.from_iterable(found.values()):
+        pids = set(itertools.chain.from_iterable((found or {}).values()))
+        for pid in pids:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        if not found and all(child.has_exited() for child in children):
+        if not pids and all(child.has_exited() for child in children):
             return {}
-        if time.monotonic() > until:
+        spent = time.monotonic() - began
+        if spent > (_PATIENCE_SECONDS if pids - killed else _REAP_SECONDS):
             time.sleep(_LAST_SECONDS)
-            return {token: [pid for pid in pids if is_alive(pid)] for token, pids in found.items()}
+            return {token: [pid for pid in pids if is_alive(pid)] for token, pids in (found or {}).items()}
+        killed |= pids
         time.sleep(0.005)
-        found = find_marked(tokens, oldest, until)
+        if found is not None:
+            found = find_marked(known)
 
 
 __all__ = ["MARK", "ChildResult", "Command", "find_program", "run_children"]

@@ -7,6 +7,9 @@ from typing import Any
 
 from precheck_lib.errors import AnswerError
 
+_JUDGED = frozenset(("models", "name", "size", "size_vram", "context_length", "digest", "remote_host"))
+"""Keys that decide something in a document that is read leniently: none of them may stand twice."""
+
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
@@ -26,6 +29,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
+def _unique_where_it_counts(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = [key for key, _ in pairs if key in _JUDGED]
+    if len(set(keys)) != len(keys):
+        raise ValueError("an object has the same key twice")
+    return dict(pairs)
+
+
 def _integer(text: str) -> int | float:
     try:
         return int(text)
@@ -33,13 +43,13 @@ def _integer(text: str) -> int | float:
         return float(text)
 
 
-def parse(text: str | bytes, *, huge_numbers: bool = False) -> Any:
+def parse(text: str | bytes, *, lenient: bool = False) -> Any:
     """Parse one JSON document; raises `ValueError` with a reason that quotes none of it.
 
     Refused beside bad syntax: bytes that are not UTF-8 (a byte order mark too), NaN and Infinity, numbers beyond a
-    double, the same key twice in an object, lone surrogates, nesting or digits without end. With `huge_numbers` a
-    number beyond a double is let through as an infinite float, which is right nowhere: that is for documents whose
-    numbers are judged one by one.
+    double, the same key twice in an object, lone surrogates, nesting or digits without end. `lenient` is for documents
+    whose every value is judged where it is used, and which nothing else may make invalid (CONTRACT G3): then a number
+    beyond a double is an infinite float, and keys that decide nothing may stand twice.
     """
     try:
         # A string may hold undecodable bytes as lone surrogates: `os.environ` puts them there.
@@ -53,9 +63,9 @@ def parse(text: str | bytes, *, huge_numbers: bool = False) -> Any:
         value = json.loads(
             text,
             parse_constant=_refuse_constant,
-            parse_float=float if huge_numbers else _finite,
-            parse_int=_integer if huge_numbers else int,
-            object_pairs_hook=_unique,
+            parse_float=float if lenient else _finite,
+            parse_int=_integer if lenient else int,
+            object_pairs_hook=_unique_where_it_counts if lenient else _unique,
         )
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
@@ -64,7 +74,7 @@ def parse(text: str | bytes, *, huge_numbers: bool = False) -> Any:
     except ValueError as error:
         # Of 5,000-digit integers Python's own message speaks of sys.set_int_max_str_digits.
         raise ValueError("a number is too long" if "int_max_str" in str(error) else str(error)) from None
-    if "\\u" in text:
+    if not lenient and "\\u" in text:
         # Only an escape can still bring a lone surrogate in; it would break later, when a report is written.
         try:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
@@ -75,10 +85,10 @@ def parse(text: str | bytes, *, huge_numbers: bool = False) -> Any:
     return value
 
 
-def parse_object(body: bytes, what: str, *, huge_numbers: bool = False) -> dict[str, Any]:
+def parse_object(body: bytes, what: str, *, lenient: bool = False) -> dict[str, Any]:
     """Parse the body of an answer that has to be one JSON object; raises `AnswerError` that says `what` it was."""
     try:
-        value = parse(body, huge_numbers=huge_numbers)
+        value = parse(body, lenient=lenient)
     except ValueError as error:
         raise AnswerError(f"{what} cannot be read: {error}") from None
     if not isinstance(value, dict):

@@ -55,13 +55,13 @@ def run(options: CodexOptions, context: Context) -> list[Finding]:
 
 
 def _judge(options: CodexOptions, context: Context, session: CodexSession) -> None:
-    from precheck_lib.servers.http_server import short
+    from precheck_lib.servers.http_server import plain, short
 
     identity = session.initialize()
     if options.version is not None:
         pinned = context.text(options.version)
         if identity.version != pinned:
-            found = identity.version or f"not told in its user agent {short(identity.user_agent)}"
+            found = plain(identity.version) or f"not told in its user agent {short(identity.user_agent)}"
             raise not_ready(
                 "codex.version",
                 f"the running {SUBJECT} is {found}, pinned is {pinned}",
@@ -95,8 +95,15 @@ def _same_folder(one: str, other: str, context: Context) -> bool:
 
     if one == other:
         return True
+
+    def same() -> bool:
+        try:
+            return os.path.realpath(one) == os.path.realpath(other)
+        except ValueError:  # a NUL in what the server calls its home
+            return False
+
     # Following links may touch a dead mount.
-    return call_bounded(lambda: os.path.realpath(one) == os.path.realpath(other), budget=context.budget, phase="folder")
+    return call_bounded(same, budget=context.budget, phase="folder")
 
 
 def _auth_file(home: str, context: Context) -> str:

@@ -152,6 +152,9 @@ def _wrong_url(value: str, role: Role) -> Iterator[str]:
     if parts.scheme not in schemes or "://" not in value:
         yield f"it is not a URL that begins with {' or '.join(f'{scheme}://' for scheme in schemes)}"
         return
+    if "%" in parts.netloc or not re.fullmatch(r"(?:.*@)?(?:\[[^\]]+\]|[^:\[\]*]+)(?::\d*)?", parts.netloc):
+        yield "it is a URL without a usable host and port"
+        return
     if not parts.hostname or re.search(r"[\s\\<>\"^`{|}]", value) or port == 0:
         yield "it is a URL without a usable host and port"
     if "@" in parts.netloc:

@@ -53,9 +53,9 @@ class Context:
     """What a check is given: its environment, its budget, and where to leave what the engine needs.
 
     `expand` replaces `${...}` in text and whole values. `known` holds what earlier checks of the run have learned.
-    `phase` tells whoever watches what begins now and how many seconds it may take.
-    `meanwhile` is work for a time of only waiting. `cleanups` are called, last first, when the run does not pass: each
-    gets a budget and returns the lines that belong on stderr.
+    `phase` tells whoever watches what begins now and how many seconds it may take. `hide` takes a secret that was made
+    of others, so that it is never shown. `meanwhile` is work for a time of only waiting. `cleanups` are called, last
+    first, when the run does not pass: each gets a budget and returns the lines that belong on stderr.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class Context:
         self.cycles: list[CycleRecord] = []
         self.cleanups: list[Callable[[Budget], list[str]]] = []
         self.meanwhile: Callable[[], None] = lambda: None
+        self.hide: Callable[[str], None] = lambda _secret: None
         self.phase: Callable[[str, float], None] = lambda _text, _seconds: None
 
     def text(self, value: str) -> str:

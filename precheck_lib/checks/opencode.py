@@ -48,9 +48,11 @@ class OpenCodeOptions(Options, frozen=True, kw_only=True):
 def run(options: OpenCodeOptions, context: Context) -> list[Finding]:
     """Make the read and judge its answer."""
     from precheck_lib.servers.http_server import Bounds
-    from precheck_lib.servers.opencode import OpenCodeServer
+    from precheck_lib.servers.opencode import OpenCodeServer, basic_auth
 
     username, password = context.text(options.username), context.text(options.password)
+    if username or password:
+        context.hide(basic_auth(username, password)["Authorization"].partition(" ")[2])
     server = OpenCodeServer(
         context.text(options.url),
         credentials=(username, password) if username or password else None,
@@ -80,6 +82,8 @@ def _code(error: TalkError) -> str | None:
 
 
 def _health(options: OpenCodeOptions, context: Context, server: OpenCodeServer) -> list[Finding]:
+    from precheck_lib.servers.http_server import plain
+
     health = server.health(context.budget)
     if not health.healthy:
         raise not_ready("opencode.unhealthy", f"{SUBJECT} does not say `healthy: true`")
@@ -87,7 +91,7 @@ def _health(options: OpenCodeOptions, context: Context, server: OpenCodeServer) 
     if pinned is not None and health.version != pinned:
         raise not_ready(
             "opencode.version",
-            f"the running {SUBJECT} is {health.version or 'of no version'}, pinned is {pinned}",
+            f"the running {SUBJECT} is {plain(health.version) or 'of no version'}, pinned is {pinned}",
             evidence="the server is off, not the command on PATH",
         )
     return []
@@ -113,7 +117,7 @@ def _config(options: OpenCodeOptions, context: Context, server: OpenCodeServer) 
     if found.model_differs:
         wrong.append(make("opencode.config", f"{SUBJECT} runs with another `model` than the configuration's"))
     if found.missing_models:
-        names = ", ".join(found.missing_models)
+        names = ", ".join(map(repr, found.missing_models))
         wrong.append(make("opencode.config", f"{SUBJECT} lacks configured Ollama models: {names}"))
     if found.different:
         paths = ", ".join(found.different)
@@ -128,11 +132,13 @@ def _config(options: OpenCodeOptions, context: Context, server: OpenCodeServer) 
 
 
 def _providers(options: OpenCodeOptions, context: Context, server: OpenCodeServer) -> list[Finding]:
+    from precheck_lib.servers.http_server import short
+
     models = context.expand(options.models)
     wanted = list(models) if isinstance(models, (dict, list)) else []
     connected = server.connected_models(context.budget)
     if "ollama" not in connected:
-        there = ", ".join(sorted(connected)) or "none"
+        there = ", ".join(short(name) for name in sorted(connected)[:8]) or "none"
         raise not_ready("opencode.provider", f"{SUBJECT} is not connected to ollama (connected: {there})")
     missing = [key for key in wanted if key not in connected["ollama"]]
     if missing:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options, ollama_models
-from precheck_lib.findings import not_ready
+from precheck_lib.findings import NotReadyError, make, not_ready
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
 from precheck_lib.units import Bytes, Seconds, duration_text
+
+if TYPE_CHECKING:
+    from precheck_lib.residency.cycle import Model
 
 
 class ResidencyOptions(Options, frozen=True, kw_only=True):
@@ -77,9 +80,24 @@ def run(options: ResidencyOptions, context: Context) -> list[Finding]:
         bounds=Bounds(connect=options.connect, total=options.read, max_bytes=options.max_bytes),
     )
     residency = Residency(server, rules, context.cycles, context.phase)
+    _enough_time(models, options, context)
     context.cleanups.append(lambda budget: clean_up(residency, budget, context.exit_code))
     residency.run(models, context.budget)
     return []
+
+
+def _enough_time(models: list[Model], options: ResidencyOptions, context: Context) -> None:
+    """Refuse a budget that leaves no time for the loads before anything is changed, now that the sizes are known."""
+    waits = float(sum(options.settle for model in models if not model.small))
+    waits += options.hold if models and not models[-1].small else 0.0
+    left = context.budget.left()
+    if waits and left <= waits:
+        text = (
+            f"the budget leaves no time for a load: {left:.1f}s are left beside the reserve, and the waits of "
+            f"{len(models)} cycles alone take {waits:g}s; the smallest one that works is {int(waits - left) + 2}s more"
+        )
+        finding = make("run.budget", text, retryable=False)
+        raise NotReadyError([finding], word="error", usage=True)
 
 
 def _seconds(options: ResidencyOptions, models: int) -> float:

@@ -28,7 +28,7 @@ QUIET_CLIENT = "codex_app_server_daemon"
 """A client name that does not become the server's originator (`codex-backend` is the other)."""
 
 FAR_CURSOR = "1000000"
-_FAR_ANSWER = re.compile(rf"cursor {FAR_CURSOR} exceeds total MCP servers (\d+)\Z")
+_FAR_ANSWER = re.compile(rf"cursor {FAR_CURSOR} exceeds total MCP servers ([0-9]{{1,9}})\Z")
 _VERSION = re.compile(r"/(\d[^\s/()]*) \(")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -66,3 +67,10 @@ def short(value: object, limit: int = 80) -> str:
     if not isinstance(value, str):
         return repr(value) if isinstance(value, (int, float, bool)) or value is None else type(value).__name__
     return repr(value) if len(value) <= limit else f"{value[:limit]!r}…"
+
+
+def plain(version: str | None) -> str | None:
+    """Return a version as it is where it looks like one; anything else is quoted and cut."""
+    if version is None or re.fullmatch(r"[0-9A-Za-z.+_-]{1,64}", version):
+        return version
+    return short(version)

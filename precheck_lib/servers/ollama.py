@@ -134,7 +134,7 @@ class OllamaServer:
         if answer.status != 200:
             raise _status_error(answer, refused_change=False)
         try:
-            models = parse_object(answer.body, what, huge_numbers=True).get("models")
+            models = parse_object(answer.body, what, lenient=True).get("models")
         except AnswerError as error:
             raise InvalidInventoryError(str(error)) from None
         if not isinstance(models, list):

@@ -53,12 +53,15 @@ def act():
 def cache(tmp_path_factory):
     """A folder for caches in which the dependencies are installed: once, and for real, by the first start of all."""
     folder = tmp_path_factory.mktemp("cache")
-    env = {
-        name: os.environ[name] for name in os.environ if name in ("PATH", "HOME") or name.startswith(("PIP_", "SSL_"))
-    }
+    env = {name: os.environ[name] for name in os.environ if name == "PATH" or name.startswith(("PIP_", "SSL_"))}
     command = [sys.executable, str(ROOT / "entrypoint.py"), "--version"]
     ended = subprocess.run(
-        command, env={**env, "XDG_CACHE_HOME": str(folder)}, capture_output=True, text=True, timeout=300, check=False
+        command,
+        env={**env, "XDG_CACHE_HOME": str(folder), "TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert ended.returncode == 0, ended.stderr
     assert "installing its dependencies into" in ended.stderr

@@ -94,7 +94,7 @@ def test_on_a_machine_that_is_not_the_tests_do_not_run_and_the_reason_is_known(r
     }
     assert text.startswith(f"Your code was not tested. {first}. Usual causes: ")
     assert "What to do (the host's owner): " in text
-    assert text.endswith("A retry may pass without a change.")
+    assert text.endswith("A retry may pass, once the machine is mended or free again.")
     assert "❌ precheck mine: not-ready on gpu\\-runner\\-1" in job.summary
 
 

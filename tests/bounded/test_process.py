@@ -49,9 +49,11 @@ class Family:
         argv = [sys.executable, "-I", "-S", "-c", FORK + ready + code, *arguments, self.word]
         return Command(argv=argv, env=ENV if env is None else env)
 
-    def deadline_when_ready(self, count: int = 1) -> contextlib.AbstractContextManager[Budget]:
-        """A budget that ends 0.1 s after so many are ready; the block has to end within half a second more."""
-        return deadline_when(lambda: len(os.listdir(self.folder)) >= count, overrun=OVERRUN)
+    def deadline_when_ready(
+        self, count: int = 1, *, overrun: float = OVERRUN
+    ) -> contextlib.AbstractContextManager[Budget]:
+        """A budget that ends 0.1 s after so many are ready; the block has to end within `overrun` seconds more."""
+        return deadline_when(lambda: len(os.listdir(self.folder)) >= count, overrun=overrun)
 
     def alive(self) -> list[psutil.Process]:
         found = []
@@ -449,14 +451,24 @@ def test_a_child_that_is_killed_only_at_the_very_end_is_not_taken_for_held(famil
 
 
 def test_a_grandchild_that_is_killed_only_at_the_very_end_is_not_taken_for_held(family, monkeypatch):
-    # Found by a look that took all the time there was.
-    find_marked = process.find_marked
     monkeypatch.setattr(process, "_REAP_SECONDS", 0)
-    monkeypatch.setattr(
-        process, "find_marked", lambda tokens, oldest, _: find_marked(tokens, oldest, time.monotonic() + 2)
-    )
+    monkeypatch.setattr(process, "_PATIENCE_SECONDS", 0)
     result = run(family.python(LEAVE["orphaned-without-the-pipe"].format(sleep=SLEEP.strip()) + "\ntime.sleep(0.2)"))
     assert (result.leftover, result.held) == (True, ())
+
+
+def test_a_grandchild_that_the_kernel_holds_is_named_and_given_up(family, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(process.os, "kill", lambda *_: None)
+        with family.deadline_when_ready() as budget:
+            code = LEAVE["orphaned-without-the-pipe"].format(sleep=SLEEP.strip()) + "\ntime.sleep(60)"
+            (result,) = run_children([family.python(code)], budget=budget)
+    held = family.alive()
+    assert (result.ended, result.held) == ("deadline", tuple(one.pid for one in held))
+    assert len(held) == 1
+    held[0].kill()
+    while family.alive():
+        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("how", ["hangs", "fails"])
@@ -470,7 +482,7 @@ def test_a_look_at_other_processes_that_fails_holds_nothing_up(how, family, monk
         answer.wait(10)
 
     monkeypatch.setattr(marked, "_look", look)
-    with family.deadline_when_ready() as budget:
+    with family.deadline_when_ready(overrun=0.8) as budget:
         (result,) = run_children([family.python(STAY["ignores-sigterm"])], budget=budget)
     answer.set()
     assert (result.ended, result.held) == ("deadline", ())

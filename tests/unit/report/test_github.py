@@ -464,8 +464,8 @@ def test_a_summary_has_verdict_findings_and_times_against_budgets(make):
     assert "the machine is not fit for it" in text
     assert "- **codex\\-tcp** (tcp\\.failed): the port is closed\n  - why: refused\n" in text
     assert (
-        "  - what to do (the host's owner): Start it\\.\n  - A retry may pass, once the machine is mended or free again.\n"
-        in text
+        "  - what to do (the host's owner): Start it\\.\n"
+        "  - A retry may pass, once the machine is mended or free again.\n" in text
     )
     assert rows(text) == [
         ["check", "outcome", "time", "budget"],
