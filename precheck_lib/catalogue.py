@@ -347,7 +347,7 @@ CATALOGUE: dict[str, Entry] = {
             "the context is larger than fits beside the model",
             "the driver is broken or gone (then nothing is on the GPU)",
         ),
-        "Free the GPU's memory, or lower the context length, then restart Ollama.",
+        "See what holds the GPU's memory (nvidia-smi) and end it, or lower OLLAMA_CONTEXT_LENGTH; then restart Ollama.",
         retryable=True,
     ),
     "residency.context": Entry(
@@ -356,7 +356,7 @@ CATALOGUE: dict[str, Entry] = {
             "OLLAMA_CONTEXT_LENGTH is not set for the server and the GPU is small (or was not seen at its start)",
             "the Modelfile sets num_ctx, or the model was trained with less",
         ),
-        "Set OLLAMA_CONTEXT_LENGTH for the Ollama service and restart it.",
+        "Set OLLAMA_CONTEXT_LENGTH for the Ollama service to at least what is needed, and restart it.",
     ),
     "residency.evicted": Entry(
         "A model that had been proven resident is no longer right at the end.",
@@ -368,7 +368,7 @@ CATALOGUE: dict[str, Entry] = {
     "run.budget": Entry(
         "The run's own budget was used up.",
         ("the budget is too small for this machine", "an earlier check was slow"),
-        "Give the run more time with --budget; `plan` says what it needs.",
+        "Give the run more time (--budget, the action's input `budget`); `plan` says what it needs.",
         "spec",
         retryable=True,
     ),
@@ -392,7 +392,7 @@ CATALOGUE: dict[str, Entry] = {
     "run.internal": Entry(
         "precheck itself failed; nothing is known about the machine.",
         ("a fault in precheck",),
-        "Report it with the text below; it is not the machine's fault.",
+        "Report it with the JSON report; it is not the machine's fault.",
         "spec",
     ),
     "report.unwritable": Entry(

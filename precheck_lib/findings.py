@@ -49,14 +49,21 @@ _TRANSPORT: tuple[tuple[type[TalkError], str], ...] = (
     (TalkError, "http.answer"),
 )
 
-_PHASES = {
-    "resolve": "while its name was looked up",
-    "connect": "while connecting",
-    "tls": "in the TLS handshake",
+_LATE = {
+    "resolve": "the name server of this machine did not answer",
+    "connect": "nothing answered: the host is down, or a firewall drops packets",
+    "tls": "it took the connection and did not finish the TLS handshake",
+    "send": "it did not take the whole request",
+    "head": "it took the request and began no answer: it hangs, or is starting",
+    "body": "it began an answer and did not end it",
+    "frame": "it fell silent in the middle of the exchange",
+}
+
+_BROKEN = {
     "send": "while the request was sent",
-    "head": "before the head of an answer was complete",
-    "body": "in the middle of the answer's body",
-    "frame": "while a message was awaited",
+    "head": "before an answer was complete",
+    "body": "in the middle of the answer",
+    "frame": "in the middle of the exchange",
 }
 
 
@@ -87,8 +94,12 @@ def of_error(error: TalkError, subject: str) -> Finding:
     """Make the finding of a talk with `subject` (a server and what was asked of it) that had no usable answer."""
     code = next(code for kind, code in _TRANSPORT if isinstance(error, kind))
     evidence = ""
-    if isinstance(error, TransportError):
-        evidence = f"it happened {_PHASES[error.phase]}" if error.phase in _PHASES else ""
+    if isinstance(error, DeadlineError):
+        evidence = _LATE.get(error.phase, "")
+    elif isinstance(error, ConnectError):
+        evidence = "nothing listens there, or nothing can be reached"
+    elif isinstance(error, TransportError) and error.phase in _BROKEN:
+        evidence = f"it happened {_BROKEN[error.phase]}"
     return make(code, f"{subject}: {error}", evidence=evidence)
 
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from precheck_lib.bounded.budget import Budget
 
+_READ = 65536
+_PIPE_READS = (1 << 20) // _READ
+
 Ended = Literal["exit", "signal", "deadline", "flood", "missing", "not-executable", "folder", "failed"]
 """How a child ended: by itself, by a signal of others, by its deadline, by too much output, or it never began."""
 
@@ -119,8 +122,10 @@ class Child:
     def drain(self) -> None:
         """Take what lies in its pipes already, without waiting for more."""
         for descriptor in self.open_pipes:
-            while self.ended != "flood" and self.read(descriptor):
-                pass
+            # A pipe holds 1 MiB at the most; one that is filled as fast as it is emptied would never be empty.
+            for _ in range(_PIPE_READS):
+                if self.ended == "flood" or not self.read(descriptor):
+                    break
 
     def read(self, descriptor: int) -> bool:
         """Take what has come through one of its pipes; returns whether there may be more."""
@@ -129,7 +134,7 @@ class Child:
         assert self.process.stderr is not None  # noqa: S101 - as above
         is_stdout = not self.process.stdout.closed and descriptor == self.process.stdout.fileno()
         try:
-            part = os.read(descriptor, 65536)
+            part = os.read(descriptor, _READ)
         except BlockingIOError:
             return False
         except OSError:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from precheck_lib.bounded.budget import Budget
 from precheck_lib.bounded.thread import call_bounded
-from precheck_lib.errors import DeadlineError, TransportError
+from precheck_lib.errors import TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,16 +27,14 @@ _SECONDS = 0.5
 """How long one look may take; on a machine that is not busy it takes milliseconds."""
 
 
-def find_marked(children: Mapping[str, int]) -> dict[str, list[int]] | None:
+def find_marked(children: Mapping[str, int]) -> dict[str, list[int]]:
     """Return the living processes that carry one of the tokens as their mark; `children` are token and pid of ours.
 
-    The children themselves are not among them: their parent sees how they end. `None` where a process that hangs held
-    the look up until it was given up.
+    The children themselves are not among them: their parent sees how they end. A look that a process which hangs holds
+    up is given up and finds nothing.
     """
     try:
         return call_bounded(lambda: _look(dict(children)), budget=Budget(_SECONDS), phase="child")
-    except DeadlineError:
-        return None
     except (OSError, TransportError):  # OSError: no /proc, or none that may be listed
         return {}
 

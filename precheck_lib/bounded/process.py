@@ -127,12 +127,12 @@ def _kill(children: list[Child]) -> dict[str, list[int]]:
     killed: set[int] = set()
     found = find_marked(known)
     for child in children:
-        child.leftover = child.by_itself and bool(found and child.token in found)
+        child.leftover = child.by_itself and child.token in found
     while True:
         # A process may fork between the look and the kill: look again until nothing new is found.
         for child in children:
             child.signal_group(signal.SIGKILL)
-        pids = set(itertools.chain.from_iterable((found or {}).values()))
+        pids = set(itertools.chain.from_iterable(found.values()))
         for pid in pids:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -141,11 +141,10 @@ def _kill(children: list[Child]) -> dict[str, list[int]]:
         spent = time.monotonic() - began
         if spent > (_PATIENCE_SECONDS if pids - killed else _REAP_SECONDS):
             time.sleep(_LAST_SECONDS)
-            return {token: [pid for pid in pids if is_alive(pid)] for token, pids in (found or {}).items()}
+            return {token: [pid for pid in pids if is_alive(pid)] for token, pids in found.items()}
         killed |= pids
         time.sleep(0.005)
-        if found is not None:
-            found = find_marked(known)
+        found = find_marked(known)
 
 
 __all__ = ["MARK", "ChildResult", "Command", "find_program", "run_children"]

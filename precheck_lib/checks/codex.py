@@ -65,7 +65,7 @@ def _judge(options: CodexOptions, context: Context, session: CodexSession) -> No
             raise not_ready(
                 "codex.version",
                 f"the running {SUBJECT} is {found}, pinned is {pinned}",
-                evidence="the server is off, not the command on PATH",
+                evidence="it is the running server that is off the pin, not the command on PATH",
             )
     home = context.text(options.home) if options.home is not None else None
     if home is not None and not _same_folder(identity.home, home, context):

@@ -86,7 +86,13 @@ def _unmet(said: str, line: str, result: ChildResult) -> list[Finding]:
         return [make("command.failed", text, evidence=_said_on_stderr(result.stderr))]
     if not _is_line(result.stdout, line):
         text = f"the command `{said}` printed {_shown(result.stdout)}, pinned is {line!r}"
-        return [make("command.version", text, evidence="the command on PATH is off; no server was asked yet")]
+        return [
+            make(
+                "command.version",
+                text,
+                evidence="it is the command on PATH that is off the pin; no server was asked yet",
+            )
+        ]
     return []
 
 

@@ -92,7 +92,7 @@ def _health(options: OpenCodeOptions, context: Context, server: OpenCodeServer) 
         raise not_ready(
             "opencode.version",
             f"the running {SUBJECT} is {plain(health.version) or 'of no version'}, pinned is {pinned}",
-            evidence="the server is off, not the command on PATH",
+            evidence="it is the running server that is off the pin, not the command on PATH",
         )
     return []
 

@@ -106,7 +106,7 @@ class Residency:
                 first = error.findings[0]
                 raise not_ready(
                     "residency.evicted",
-                    f"{model.name} was proven resident and is not any more: {first.message}",
+                    f"a moment after it was proven right: {first.message}",
                     evidence=first.evidence,
                 ) from None
 
@@ -149,9 +149,9 @@ class Residency:
         return {
             State.UNLOADING: ("unloading", rules.unload),
             State.LEAVING: ("waiting for the absence of", rules.removal),
-            State.SETTLING: ("letting the memory settle before the load of", rules.settle),
+            State.SETTLING: ("settling before the load of", rules.settle),
             State.LOADING: ("loading", rules.load),
-            State.JUDGING: ("looking at the residency of", rules.hold),
+            State.JUDGING: ("judging", rules.hold),
             State.RETIRING: ("unloading again", rules.unload),
             State.DEPARTING: ("waiting for the absence of", rules.removal),
         }
@@ -175,7 +175,8 @@ class Residency:
         except TooOldError as error:
             raise not_ready("ollama.too-old", f"{subject}: {error}") from error
         except TalkError as error:
-            raise failure(error, subject, budget, code="ollama.unload", deadline_code="ollama.unload") from error
+            code = "ollama.unload" if isinstance(error, AnswerError) else None
+            raise failure(error, subject, budget, code=code, deadline_code="ollama.unload") from error
         return Event.ACCEPTED
 
     def _leave(self, cycle: Cycle, model: Model, record: CycleRecord, budget: Budget) -> Event:

@@ -393,6 +393,28 @@ def test_who_waits_for_them_ticks_about_four_times_a_second(family):
     assert 1 <= len(ticks) <= 1 + budget.elapsed() / 0.25
 
 
+def test_what_was_printed_counts_although_something_else_took_all_the_time(family):
+    budget = Budget(30)
+
+    def take_all_the_time() -> None:
+        while not os.listdir(family.folder):
+            time.sleep(0.005)
+        time.sleep(0.2)
+        budget.cut(0)
+
+    (result,) = run_children([family.python("print('hi'); ready()")], budget=budget, meanwhile=take_all_the_time)
+    assert (result.ended, result.stdout) == ("exit", b"hi\n")
+
+
+def test_a_pipe_that_is_never_empty_is_not_emptied_for_ever(family, monkeypatch):
+    reads: list[int] = []
+    monkeypatch.setattr(child.Child, "read", lambda _, descriptor: reads.append(descriptor) or True)
+    with family.deadline_when_ready() as budget:
+        (result,) = run_children([family.python(SLEEP)], budget=budget)
+    assert result.ended == "deadline"
+    assert len(reads) == 32
+
+
 def test_something_else_that_fails_ends_them(family, ends_within):
     with ends_within(0.0), pytest.raises(ZeroDivisionError):
         run_children([family.python(SLEEP)], budget=Budget(30), meanwhile=lambda: 1 / 0)
@@ -496,9 +518,10 @@ def test_only_what_is_no_older_than_the_child_is_looked_at(family, monkeypatch):
         return open(path, mode)
 
     monkeypatch.setattr(marked, "open", noting, raising=False)
-    run(family.python("if os.fork() == 0: " + SLEEP + "time.sleep(0.05)"))
+    result = run(family.python("if os.fork() == 0: " + SLEEP + "time.sleep(0.1); print(os.getpid())"))
     looked_at = [Path(path).parent.name for path in opened if path.endswith("/environ")]
     assert looked_at
+    assert result.stdout.decode().strip() not in looked_at, "how the child itself ends is seen without that"
     assert str(os.getpid()) not in looked_at
     assert "1" not in looked_at
 

@@ -175,7 +175,7 @@ def test_every_way_that_a_talk_can_fail_has_a_finding_of_its_own():
 def test_a_finding_of_a_talk_names_its_subject_and_how_far_it_got():
     found = of_error(errors.DeadlineError("deadline of 10 s elapsed", phase="body", seconds=10), "Ollama /tags")
     assert found.message == "Ollama /tags: deadline of 10 s elapsed"
-    assert found.evidence == "it happened in the middle of the answer's body"
+    assert found.evidence == "it began an answer and did not end it"
     assert of_error(errors.AnswerError("no"), "x").evidence == ""
     assert of_error(errors.ReceiveError("no", phase="close"), "x").evidence == ""
 
@@ -192,7 +192,7 @@ def test_a_better_code_for_a_talk_keeps_its_message_evidence_word_and_number():
     error = errors.DeadlineError("late", phase="connect", seconds=2)
     ended = not_ready_for(error, "X", code="ollama.inventory")
     assert (ended.findings[0].code, ended.findings[0].message) == ("ollama.inventory", "X: late")
-    assert ended.findings[0].evidence == "it happened while connecting"
+    assert ended.findings[0].evidence == "nothing answered: the host is down, or a firewall drops packets"
     assert (ended.word, ended.curl) == ("error", 28)
     plain = not_ready_for(errors.StatusError("s", 403), "X")
     assert (plain.findings[0].code, plain.word, plain.curl) == ("http.status", "failed", 22)
