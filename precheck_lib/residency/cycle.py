@@ -106,7 +106,7 @@ class Residency:
                 first = error.findings[0]
                 raise not_ready(
                     "residency.evicted",
-                    f"a moment after it was proven right: {first.message}",
+                    f"{model.name} was proven right, and a moment later it is not: {first.message}",
                     evidence=first.evidence,
                 ) from None
 

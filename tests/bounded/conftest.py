@@ -47,7 +47,7 @@ def cancel() -> Iterator[Cancel]:
 
 
 @pytest.fixture
-def ends_within(record_property: Callable[[str, object], None]) -> Callable[..., Any]:
+def ends_within(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """Hold a block to `seconds` and a quarter, and its memory to 16 MiB where it is a flood."""
 
     @contextlib.contextmanager
@@ -63,7 +63,7 @@ def ends_within(record_property: Callable[[str, object], None]) -> Callable[...,
             busy = max(0.0, held_up() - before)
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
-        record_property("overrun_ms", round((took - busy - seconds) * 1000, 1))
+        request.node.user_properties.append(("overrun_ms", round((took - busy - seconds) * 1000, 1)))
         assert took - busy <= seconds + overrun, f"took {took:.3f} s of {seconds} s, {busy:.3f} s without a processor"
         assert peak <= MEMORY_BYTES, f"took {peak >> 20} MiB"
 
@@ -71,12 +71,12 @@ def ends_within(record_property: Callable[[str, object], None]) -> Callable[...,
 
 
 @pytest.fixture
-def all_end_within(record_property: Callable[[str, object], None]) -> Callable[..., None]:
+def all_end_within(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Hold several calls to `seconds` and a quarter."""
 
     def hold(seconds: float, ended: dict[str, Ended]) -> None:
         took = {name: end.seconds - end.held_up for name, end in ended.items()}
-        record_property("overrun_ms", round((max(took.values()) - seconds) * 1000, 1))
+        request.node.user_properties.append(("overrun_ms", round((max(took.values()) - seconds) * 1000, 1)))
         assert not {name: took for name, took in took.items() if took > seconds + OVERRUN_SECONDS}
 
     return hold

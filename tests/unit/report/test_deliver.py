@@ -22,17 +22,6 @@ from precheck_lib.report.deliver import Document, deliver
 NEW = b"new report\n"
 
 
-def descriptors():
-    return {entry.name for entry in Path("/proc/self/fd").iterdir()}
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left_open():
-    before = descriptors()
-    yield
-    assert descriptors() <= before
-
-
 @pytest.fixture
 def place(tmp_path):
     """A folder of which a test says what is in it at the end; a torso would be seen."""

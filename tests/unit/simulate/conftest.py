@@ -7,7 +7,6 @@ import contextlib
 import http.client
 import json
 import socket
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -194,10 +193,3 @@ def dial(stack: contextlib.ExitStack) -> Callable[..., Socket]:
 def recorded() -> Callable[[str], Any]:
     folder = Path(__file__).with_name("recorded")
     return lambda name: json.loads((folder / name).read_text(encoding="utf-8"))
-
-
-@pytest.fixture(autouse=True)
-def _no_thread_is_left() -> Iterator[None]:
-    before = set(threading.enumerate())
-    yield
-    assert set(threading.enumerate()) <= before
