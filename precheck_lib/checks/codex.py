@@ -45,7 +45,7 @@ def run(options: CodexOptions, context: Context) -> list[Finding]:
             budget=context.budget,
             journal=context.journal,
             connect_seconds=options.connect,
-            client=options.client,
+            client=context.text(options.client),
         ) as session:
             _judge(options, context, session)
     except TalkError as error:

@@ -71,7 +71,7 @@ def run(options: ResidencyOptions, context: Context) -> list[Finding]:
         load=options.load,
         settle=options.settle,
         hold=options.hold,
-        keep_alive=options.keep_alive,
+        keep_alive=context.text(options.keep_alive),
         context_length=options.context_length,
     )
     server = OllamaServer(
