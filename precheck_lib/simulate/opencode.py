@@ -34,7 +34,7 @@ _PAGE = b"""<!doctype html>
 </html>
 """
 # These make an instance, for which the configuration has to be usable.
-_INSTANCE = ("/experimental/capabilities", "/config", "/config/providers")
+_INSTANCE = ("/experimental/capabilities", "/config", "/config/providers", "/provider")
 # Bodies of 978 bytes came plain and of 7339 compressed, whatever the client accepts.
 _GZIP_FROM = 1024
 
@@ -109,7 +109,14 @@ class OpenCodeStandIn(HttpStandIn):
         if at == "/experimental/capabilities":
             return {"backgroundSubagents": self.background_subagents}
         self._spoil(config, at)
-        return config if at == "/config" else self._providers(config)
+        if at == "/config":
+            return config
+        answer = self._providers(config)
+        if at == "/config/providers":
+            return answer
+        # The real one lists its whole catalogue here (6.4 MB); what is connected is the same.
+        listed = answer["providers"]
+        return {"all": listed, "default": answer["default"], "connected": [entry["id"] for entry in listed]}
 
     def _resolved(self) -> dict[str, Any]:
         if self.fault.named("config-400"):
