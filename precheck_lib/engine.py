@@ -16,7 +16,7 @@ from precheck_lib.checks import kind_named
 from precheck_lib.checks.env import EnvOptions
 from precheck_lib.checks.kind import Context, ollama_models
 from precheck_lib.errors import Cancelled, DeadlineError, TalkError
-from precheck_lib.findings import NotReadyError, make, not_ready_for
+from precheck_lib.findings import UNCONFIRMED, NotReadyError, make, not_ready_for
 from precheck_lib.outcome import CheckResult, Finding, Host, Report, SpecIdentity, Verdict
 from precheck_lib.redact import SECRET_NAME, Redactor
 from precheck_lib.spec.variables import expand, names
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 REPORT_SECONDS = 0.5
 """What the end of a run keeps for its reports."""
-
-UNCONFIRMED = "native residency remains unconfirmed"
 
 SIGNAL_SECONDS = 5.0
 """How long cleanup and reports may take after a signal: GitHub's runner kills 10 s after its first one."""

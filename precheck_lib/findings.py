@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from precheck_lib.outcome import Who
 
 
+UNCONFIRMED = "native residency remains unconfirmed"
+"""What is said wherever a model that this run has loaded may be left (CONTRACT G6)."""
+
 _TRANSPORT: tuple[tuple[type[TalkError], str], ...] = (
     # The first that fits: subclasses stand before their bases.
     (ResolveError, "transport.resolve"),

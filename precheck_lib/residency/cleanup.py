@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from precheck_lib.errors import Cancelled, TalkError
-from precheck_lib.findings import NotReadyError
+from precheck_lib.findings import UNCONFIRMED, NotReadyError
 from precheck_lib.residency.cycle import Residency, failure, watch
 from precheck_lib.residency.judge import listed
 from precheck_lib.residency.machine import Cleanup, Event, State
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from precheck_lib.servers.ollama import Row
 
 FAILED = "Ollama cleanup unload/observation failed (exit {code})"
-UNCONFIRMED = "native residency remains unconfirmed"
 
 
 def clean_up(residency: Residency, budget: Budget, exit_code: Callable[[NotReadyError], int]) -> list[str]:
