@@ -25,6 +25,9 @@ _FAILED = pytest.StashKey[bool]()
 
 
 def pytest_configure() -> None:
+    # A shell ignores SIGINT in what it starts in the background, and precheck rightly leaves an ignored signal ignored.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if sys.platform == "linux":
         # An orphan of a command that was run becomes our child, so that it is found whatever it did to get away.
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
