@@ -19,6 +19,7 @@ from precheck_lib.errors import (
     ConnectError,
     DeadlineError,
     EmptyReplyError,
+    GarbledError,
     ReceiveError,
     SendError,
     TransportError,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_HTTP = b"HTTP/"  # what every head begins with
+
 
 class BoundedSocket:
     """The behaviour that a plain and a TLS socket share: each call is armed by `budget` and counted against it.
@@ -44,6 +47,7 @@ class BoundedSocket:
     phase: Phase = "connect"
     ended = False  # the peer has closed its side
     received = 0  # bytes of this connection
+    greeting = b""  # the first of them, where they came into a buffer
 
     if TYPE_CHECKING:
 
@@ -77,9 +81,17 @@ class BoundedSocket:
     def _receive_fault(self, error: OSError) -> TransportError:
         return ReceiveError(f"the connection broke: {reason(error)}", phase=self.phase)
 
+    def _greeted(self, buffer: Any, count: int) -> int:
+        if len(self.greeting) < len(_HTTP):
+            self.greeting += bytes(memoryview(buffer)[: min(count, len(_HTTP))])
+        return count
+
     def _head_cut(self) -> NoReturn:
         if self.received == 0:
             raise EmptyReplyError("the server closed the connection without an answer", phase="head")
+        if self.greeting and not self.greeting.startswith(_HTTP[: len(self.greeting)]):
+            # A line that never ended, of another protocol or of HTTP/0.9: no head was begun that could have broken off.
+            raise GarbledError("the answer is not HTTP that can be read", phase="head")
         raise ReceiveError("the server closed the connection in the middle of the head", phase="head")
 
     def _send_all(self, call: Callable[[memoryview], int], data: Any) -> None:
@@ -116,7 +128,7 @@ class BudgetSocket(BoundedSocket, socket.socket):
 
     def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
         """Receive into a buffer and return the count; 0 at the end of the stream."""
-        return self._receive(lambda: socket.socket.recv_into(self, buffer, nbytes, flags), int)
+        return self._greeted(buffer, self._receive(lambda: socket.socket.recv_into(self, buffer, nbytes, flags), int))
 
     def send(self, data: Any, flags: int = 0) -> int:
         """Send all of `data` and return its length."""

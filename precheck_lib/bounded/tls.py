@@ -76,7 +76,7 @@ class BudgetTlsSocket(BoundedSocket, ssl.SSLSocket):
 
     def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:
         """Receive into a buffer and return the count; 0 at the end of the stream."""
-        return self._receive(lambda: ssl.SSLSocket.recv_into(self, buffer, nbytes, flags), int)
+        return self._greeted(buffer, self._receive(lambda: ssl.SSLSocket.recv_into(self, buffer, nbytes, flags), int))
 
     def send(self, data: Any, flags: int = 0) -> int:
         """Send all of `data` and return its length."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
     from types import TracebackType
 
@@ -124,11 +125,67 @@ class Connection:
         """Say nothing more until the client goes or the stand-in is closed."""
         self.stays(None)
 
+    def repeat(self, data: bytes, every: float) -> None:
+        """Send `data` each `every` seconds, for as long as the client takes it."""
+        while True:
+            self.send(data)
+            if not self.stays(every):
+                raise Gone
+
+    def flood(self, data: bytes) -> None:
+        """Send `data` again and again, as fast as the client takes it."""
+        block = data * max(1, 65536 // len(data))
+        while True:
+            self.send(block)
+
     def reset(self) -> None:
         """End the connection with a reset (RST) in place of an orderly end."""
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.record.ended = self.record.ended or "server"
         raise Gone
+
+    def finish(self) -> None:
+        """End our direction in order (FIN) and read away what still comes: no reset, whatever was not read before."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_WR)
+        self.hold()
+        raise Gone
+
+    def secure(self, context: ssl.SSLContext) -> None:
+        """Speak TLS from here on, as a server; `Gone` where the handshake fails."""
+        # It takes the descriptor over, so there is one socket at any time.
+        plain, self._sock = (
+            self._sock,
+            context.wrap_socket(
+                self._sock, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=False
+            ),
+        )
+        plain.close()
+        try:
+            self._sock.do_handshake()
+        except OSError as error:
+            self.record.ended = self.record.ended or "fin"
+            raise Gone from error
+
+    def send_in_the_clear(self, data: bytes) -> None:
+        """Send past the encryption of a connection that is `secure`."""
+        with socket.socket(fileno=socket.dup(self._sock.fileno())) as plain:
+            plain.sendall(data)
+
+    def say_the_end(self) -> None:
+        """Send TLS its closing alert, which an end of the TCP connection alone is not."""
+        with contextlib.suppress(OSError):
+            self._sock.unwrap()  # type: ignore[attr-defined]
+        raise Gone
+
+    def cut(self) -> None:
+        """Take the connection away under whoever reads or writes on it, in whichever thread."""
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        self._sock.close()
 
 
 class LoopbackServer:
@@ -143,7 +200,7 @@ class LoopbackServer:
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0, listen: bool = True) -> None:
         self.changed = threading.Condition(threading.RLock())
         self._connections: list[ConnectionSeen] = []
-        self._serving: dict[threading.Thread, socket.socket] = {}
+        self._serving: dict[threading.Thread, Connection] = {}
         self._closed = False
         self._acceptor: threading.Thread | None = None
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -207,9 +264,8 @@ class LoopbackServer:
             serving = dict(self._serving)
             for record in self._connections:
                 record.ended = record.ended or "server"
-            for sock in serving.values():
-                with contextlib.suppress(OSError):
-                    sock.shutdown(socket.SHUT_RDWR)
+            for connection in serving.values():
+                connection.cut()
             self.changed.notify_all()
         self._wake.close()
         if self._acceptor is not None and self._acceptor.ident is not None:
@@ -253,12 +309,13 @@ class LoopbackServer:
                 return
             record = ConnectionSeen(number=len(self._connections), at=time.monotonic())
             self._connections.append(record)
-            thread = threading.Thread(target=self._run, args=(Connection(sock, record), sock), daemon=True)
-            self._serving[thread] = sock
+            connection = Connection(sock, record)
+            thread = threading.Thread(target=self._run, args=(connection,), daemon=True)
+            self._serving[thread] = connection
             thread.start()
             self.changed.notify_all()
 
-    def _run(self, connection: Connection, sock: socket.socket) -> None:
+    def _run(self, connection: Connection) -> None:
         try:
             with contextlib.suppress(Gone):
                 self.serve(connection)
@@ -266,7 +323,7 @@ class LoopbackServer:
             with self.changed:
                 connection.record.ended = connection.record.ended or "server"
                 del self._serving[threading.current_thread()]
-                sock.close()
+                connection.close()
                 self.changed.notify_all()
 
     def __enter__(self) -> Self:

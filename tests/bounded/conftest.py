@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import subprocess
 import time
 import tracemalloc
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,12 @@ import pytest
 
 from precheck_lib.bounded import tls
 from precheck_lib.bounded.cancel import Cancel
+from precheck_lib.simulate.hostile import Authority
 from tests.bounded.hostile import Hostile, Peer, held_up, over_tls
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from tests.bounded.hostile import Ended
 
@@ -48,7 +47,7 @@ def cancel() -> Iterator[Cancel]:
 
 @pytest.fixture
 def ends_within(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Hold a block to `seconds` and a quarter, and its memory to 16 MiB where it is a flood."""
+    """Hold a block to `seconds` and a quarter, and its memory to 16 MiB where that is asked for."""
 
     @contextlib.contextmanager
     def hold(seconds: float, *, overrun: float = OVERRUN_SECONDS, flood: bool = False) -> Iterator[None]:
@@ -82,34 +81,17 @@ def all_end_within(request: pytest.FixtureRequest) -> Callable[..., None]:
     return hold
 
 
-def _openssl(folder: Path, *arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], cwd=folder, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Make the certificates that hostile servers show."""
+    return Authority(tmp_path_factory.mktemp("authority"))
 
 
 @pytest.fixture(scope="session")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a certificate authority, `ca.pem`, and what it has signed for localhost, 127.0.0.1 and ::1: `server.pem`.
-
-    `expired.pem` is the same, out of date.
-    """
-    folder = tmp_path_factory.mktemp("authority")
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    _openssl(folder, "req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=test")
-    (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1\n", encoding="ascii")
-    _openssl(folder, "req", "-new", *key, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
-    sign = ["x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-extfile", "names"]
-    for name, days in (("server", "1"), ("expired", "-1")):
-        _openssl(folder, *sign, "-CAcreateserial", "-days", days, "-out", f"{name}.crt")
-        chain = (folder / f"{name}.crt").read_text() + (folder / "server.key").read_text()
-        (folder / f"{name}.pem").write_text(chain)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def trusting(authority: Path) -> ssl.SSLContext:
+def trusting(certificates: Authority) -> ssl.SSLContext:
     """A context as the clients have it that trusts the authority of these tests as well."""
     made = tls.make_context()
-    made.load_verify_locations(authority / "ca.pem")
+    made.load_verify_locations(certificates.certificate)
     return made
 
 
@@ -120,23 +102,10 @@ def trusted(trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server_context(authority: Path) -> ssl.SSLContext:
-    return make_server_context(authority / "server.pem")
-
-
-def make_server_context(chain: Path) -> ssl.SSLContext:
-    import ssl
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(chain)
-    return context
-
-
-@pytest.fixture
-def serve_tls(serve: Callable[..., Hostile], server_context: ssl.SSLContext) -> Callable[..., Hostile]:
+def serve_tls(serve: Callable[..., Hostile], certificates: Authority) -> Callable[..., Hostile]:
     """Start a server whose script speaks inside TLS."""
 
     def start(script: Callable[[Peer], None], **options: Any) -> Hostile:
-        return serve(over_tls(server_context, script), **options)
+        return serve(over_tls(certificates.context(), script), **options)
 
     return start

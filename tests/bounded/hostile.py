@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from precheck_lib.bounded.budget import Budget
-from precheck_lib.errors import DeadlineError, TalkError
 
 if TYPE_CHECKING:
     import ssl
@@ -246,26 +245,8 @@ def closed_port(host: str = "127.0.0.1") -> int:
         return int(sock.getsockname()[1])
 
 
-class Bad(NamedTuple):
-    """What a server does, and how the client has to end: its error, the phase in it, and curl's exit code."""
-
-    name: str
-    script: Callable[[Peer], object]
-    end: tuple[type[TalkError], str, int]
-    said: str = ""
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether it is the time that ends it."""
-        return self.end[0] is DeadlineError
-
-    @property
-    def is_flood(self) -> bool:
-        return self.name.endswith("flood") or "endless" in self.name
-
-
-def told(error: Exception) -> tuple[type[Exception], str, int]:
-    """Return what a row of a table says of an error."""
+def told(error: Exception | None) -> tuple[type[Exception], str, int]:
+    """Return what a test asserts of an error: its class, the phase in it, curl's exit code."""
     return type(error), getattr(error, "phase", ""), getattr(error, "curl", 0)
 
 

@@ -75,21 +75,23 @@ def test_a_netrc_file_adds_no_credentials_and_replaces_none(scheme, named, serve
 
 
 @pytest.mark.parametrize("scheme", ["https", "wss"])
-def test_a_certificate_variable_makes_no_authority_trusted(scheme, serve_either, authority, monkeypatch):
+def test_a_certificate_variable_makes_no_authority_trusted(scheme, serve_either, certificates, monkeypatch):
     for name in AUTHORITIES:
-        monkeypatch.setenv(name, str(authority if name == "SSL_CERT_DIR" else authority / "ca.pem"))
+        monkeypatch.setenv(
+            name, str(certificates.certificate.parent if name == "SSL_CERT_DIR" else certificates.certificate)
+        )
     monkeypatch.setattr(tls, "context", tls.make_context)  # made anew, with these variables set
     with pytest.raises(CertificateError):
         ask(serve_either(scheme), scheme)
 
 
 @pytest.mark.parametrize("scheme", ["https", "wss"])
-def test_a_certificate_variable_that_leads_nowhere_breaks_nothing(scheme, serve_either, authority, monkeypatch):
+def test_a_certificate_variable_that_leads_nowhere_breaks_nothing(scheme, serve_either, certificates, monkeypatch):
     for name in AUTHORITIES:
         monkeypatch.setenv(name, "/nonexistent")
     made = tls.make_context()
     assert len(made.get_ca_certs()) > 50
-    made.load_verify_locations(authority / "ca.pem")
+    made.load_verify_locations(certificates.certificate)
     monkeypatch.setattr(tls, "context", lambda: made)
     assert ask(serve_either(scheme), scheme) == b"{}"
 
