@@ -14,7 +14,7 @@ import sys
 import tempfile
 from typing import Any
 
-from precheck_lib.simulate import FAULTS, Stage
+from precheck_lib.simulate import FAULTS, HOSTILE, HOSTILE_FAULTS, HostileServer, Stage
 
 _EPILOG = """\
 It prints an export line for each variable of a strict run, then the line "ready", and serves until SIGTERM,
@@ -24,11 +24,28 @@ which is removed at the end.
 
 
 def _fault(text: str) -> tuple[str, str, dict[str, Any]]:
-    """Read `SERVER=NAME[,OPTION=VALUE...]`; a value is JSON where it can be, else text."""
+    """Read `SERVER=NAME[,OPTION=VALUE...]`."""
     first, *pairs = text.split(",")
     server, equals, name = first.partition("=")
     if not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not SERVER=NAME")
+    return server, name, _options(pairs)
+
+
+def _hostile(text: str) -> tuple[str, dict[str, Any]]:
+    """Read `NAME[,OPTION=VALUE...]`."""
+    name, *pairs = text.split(",")
+    options = _options(pairs)
+    if unknown := options.keys() - {"after", "every", "secure"}:
+        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))} is no option: there are after, every, secure")
+    for fault in HOSTILE:
+        if fault.name == name and fault.layer == "name":
+            raise argparse.ArgumentTypeError(f"{name} acts in the process of the client: use HostileServer in it")
+    return name, options
+
+
+def _options(pairs: list[str]) -> dict[str, Any]:
+    """Read `OPTION=VALUE` of each; a value is JSON where it can be, else text."""
     options: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -38,7 +55,7 @@ def _fault(text: str) -> tuple[str, str, dict[str, Any]]:
             options[key] = json.loads(value)
         except ValueError:
             options[key] = value
-    return server, name, options
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -54,6 +71,12 @@ def _parser() -> argparse.ArgumentParser:
         type=_fault,
         metavar="SERVER=NAME[,OPTION=VALUE]",
         help="let a server do something wrong; once for each server",
+    )
+    parser.add_argument(
+        "--hostile",
+        type=_hostile,
+        metavar="NAME[,OPTION=VALUE]",
+        help="serve one hostile server in place of the stand-ins, at $HOSTILE_URL and $HOSTILE_WS_URL",
     )
     parser.add_argument("--folder", metavar="DIR", help="make the folder in here instead of the system's place")
     parser.add_argument("--password", metavar="TEXT", help="let OpenCode ask for it (user opencode)")
@@ -81,14 +104,39 @@ def _wait(woken: socket.socket) -> None:
                 return
 
 
+def _listing() -> str:
+    lines = []
+    for fault in (*FAULTS, *HOSTILE_FAULTS):
+        options = "".join(f",{key}={json.dumps(value)}" for key, value in fault.options.items())
+        lines.append(f"{fault.server}={fault.name}{options}\n    {fault.where}: {fault.description}\n")
+    lines += [f"--hostile {fault.name}\n    {fault.layer}: {fault.description}\n" for fault in HOSTILE]
+    return "".join(lines)
+
+
+def _serve(given: argparse.Namespace, folder: str) -> tuple[Stage | HostileServer, dict[str, str]]:
+    """Start what was asked for; returns it with the variables that say where it is."""
+    if given.hostile:
+        name, options = given.hostile
+        server = HostileServer(name, **options)
+        where = {"HOSTILE_URL": server.url, "HOSTILE_WS_URL": server.ws_url}
+        if server.certificates is not None:
+            where["HOSTILE_CA_FILE"] = str(server.certificates.certificate)
+        return server, where
+    stage = Stage(
+        folder,
+        password=given.password,
+        faults={server: name for server, name, _ in given.fault},
+        fault_options={server: options for server, _, options in given.fault},
+    )
+    return stage, dict(stage.environment)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the stand-ins until told to end, and give the exit code."""
     parser = _parser()
     given = parser.parse_args(arguments)
     if given.list:
-        for fault in FAULTS:
-            options = "".join(f",{key}={json.dumps(value)}" for key, value in fault.options.items())
-            sys.stdout.write(f"{fault.server}={fault.name}{options}\n    {fault.where}: {fault.description}\n")
+        sys.stdout.write(_listing())
         return 0
     woken, wake = socket.socketpair()
     with woken, wake, tempfile.TemporaryDirectory(prefix="precheck-stage-", dir=given.folder) as folder:
@@ -97,16 +145,11 @@ def main(arguments: list[str] | None = None) -> int:
             signal.signal(number, lambda *_: None)
         before = signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         try:
-            stage = Stage(
-                folder,
-                password=given.password,
-                faults={server: name for server, name, _ in given.fault},
-                fault_options={server: options for server, _, options in given.fault},
-            )
-        except ValueError as error:
+            served, environment = _serve(given, folder)
+        except (ValueError, RuntimeError) as error:
             parser.error(str(error))
-        with stage:
-            lines = [f"export {name}={shlex.quote(value)}" for name, value in stage.environment.items()]
+        with served:
+            lines = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
             sys.stdout.write("\n".join([*lines, "ready", ""]))
             sys.stdout.flush()
             _wait(woken)

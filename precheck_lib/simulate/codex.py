@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from precheck_lib.simulate.codex_rpc import Answer, Dialect, Session, notification, parse
 from precheck_lib.simulate.frames import CLOSE, PING, PONG, TEXT, Reader, accept_key, frame
+from precheck_lib.simulate.hostile.fault import Wire
 from precheck_lib.simulate.loopback import Connection, Gone, Seen
-from precheck_lib.simulate.web import HttpStandIn, MalformedError, Reply, compact, http_date, read_request
+from precheck_lib.simulate.reading import MalformedError, read_request
+from precheck_lib.simulate.web import HttpStandIn, Reply, compact, http_date
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -123,6 +125,9 @@ class CodexStandIn(HttpStandIn):
 
     def _upgrade(self, connection: Connection, request: Seen) -> None:
         accept = accept_key(request.headers["sec-websocket-key"])
+        if (spoil := self.fault.spoils("handshake", "handshake")) is not None:
+            spoil(Wire(connection, b"", self.fault.options["every"], accept))
+            raise Gone
         if self.fault.named("handshake-bad-accept"):
             accept = accept_key("another key")
         headers = (("connection", "upgrade"), ("upgrade", "websocket"), ("sec-websocket-accept", accept))
@@ -174,6 +179,9 @@ class CodexStandIn(HttpStandIn):
         }
         if not answer.first or any(fault.named(name) and method == at for name, at in silent.items()):
             return
+        if (spoil := fault.spoils(method or "", "frame", "message")) is not None:
+            spoil(Wire(connection, compact(answer.first[0]), fault.options["every"]))
+            raise Gone
         if fault.named("notification-flood") and method == "account/read":
             self._flood(connection, frame(TEXT, compact(notification("account/updated", {"authMode": None}))))
         if fault.acts("closes-mid-exchange", method):

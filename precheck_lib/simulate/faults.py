@@ -6,8 +6,12 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from precheck_lib.simulate.hostile.tables import HOSTILE
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from precheck_lib.simulate.hostile.fault import Layer, Wire
 
 Server = Literal["codex", "opencode", "ollama"]
 
@@ -253,12 +257,29 @@ INVALID_INVENTORIES: dict[str, str] = {
 """Bodies of `/api/ps` that are no inventory, for the option `shape` of `ps-invalid` (any text will do)."""
 
 
+_LAYERS: dict[Layer, tuple[tuple[Server, ...], str]] = {
+    "http": (("opencode", "ollama"), "every answer"),
+    "json": (("opencode", "ollama"), "every answer"),
+    "handshake": (("codex",), "handshake"),
+    "frame": (("codex",), "every answer"),
+    "message": (("codex",), "every answer"),
+}
+
+HOSTILE_FAULTS: tuple[Fault, ...] = tuple(
+    Fault(fault.name, server, fault.description, _LAYERS[fault.layer][1], {**_STEP, "every": 1.0})
+    for fault in HOSTILE
+    if fault.layer in _LAYERS
+    for server in _LAYERS[fault.layer][0]
+)
+"""What any server can do to its clients, done by a stand-in to its right answers (see `HostileServer`)."""
+
+
 def fault_named(server: Server, name: str) -> Fault:
     """Look a fault up by its server and name; `ValueError` names those that there are."""
-    for fault in FAULTS:
+    for fault in (*FAULTS, *HOSTILE_FAULTS):
         if fault.server == server and fault.name == name:
             return fault
-    known = ", ".join(fault.name for fault in FAULTS if fault.server == server)
+    known = ", ".join(fault.name for fault in (*FAULTS, *HOSTILE_FAULTS) if fault.server == server)
     raise ValueError(f"{server} has no fault {name!r}; it has {known}")
 
 
@@ -280,6 +301,15 @@ class Active:
     def named(self, *names: str) -> bool:
         """Say whether it is one of these."""
         return self.fault is not None and self.fault.name in names
+
+    def spoils(self, at: str, *layers: Layer) -> Callable[[Wire], None] | None:
+        """Give what is to be done to the right answer of this step, where the fault is hostile and of these layers."""
+        if self.fault is None:
+            return None
+        for hostile in HOSTILE:
+            if hostile.name == self.fault.name and hostile.layer in layers and self.acts(hostile.name, at):
+                return hostile.script
+        return None
 
     def concerns(self, name: str, model: str) -> bool:
         """Say whether it is this one and means this model (a canonical name)."""

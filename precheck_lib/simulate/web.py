@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from precheck_lib.simulate.faults import Active, Server
+from precheck_lib.simulate.hostile.fault import Wire
 from precheck_lib.simulate.loopback import Connection, Gone, LoopbackServer, Seen
+from precheck_lib.simulate.reading import MalformedError, read_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-_HEAD_LIMIT = 64 * 1024
-_BODY_LIMIT = 16 * 1024 * 1024
 _REASONS = {
     101: "Switching Protocols",
     200: "OK",
@@ -35,10 +35,6 @@ _REASONS = {
     502: "Bad Gateway",
     503: "Service Unavailable",
 }
-
-
-class MalformedError(ValueError):
-    """What came is no HTTP/1.1 request that the reader takes."""
 
 
 @dataclass(frozen=True)
@@ -70,34 +66,6 @@ def compact(value: object) -> bytes:
 def recorded(name: str) -> bytes:
     """Give a file of `recorded/`: what a real server said, too long to stand in the code."""
     return pkgutil.get_data("precheck_lib.simulate", f"recorded/{name}") or b""
-
-
-def read_request(connection: Connection) -> Seen:
-    """Read one request, body included; `MalformedError` for one that is not plain HTTP/1.1."""
-    try:
-        head = connection.read_until(b"\r\n\r\n", _HEAD_LIMIT)
-    except ValueError as error:
-        raise MalformedError(str(error)) from error
-    at = time.monotonic()
-    first, *lines = head[:-4].decode("latin-1").split("\r\n")
-    method, _, rest = first.partition(" ")
-    path, _, protocol = rest.partition(" ")
-    if protocol not in ("HTTP/1.1", "HTTP/1.0") or not method.isupper() or not path.startswith("/"):
-        raise MalformedError(f"request line {first!r}")
-    headers: dict[str, str] = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon or not name or name != name.strip():
-            raise MalformedError(f"header line {line!r}")
-        headers[name.lower()] = value.strip()
-    if "transfer-encoding" in headers:
-        raise MalformedError("a chunked body")
-    length = headers.get("content-length", "0")
-    if not (length.isascii() and length.isdigit()) or int(length) > _BODY_LIMIT:
-        raise MalformedError(f"Content-Length {length!r}")
-    if protocol == "HTTP/1.0":
-        headers.setdefault("connection", "close")
-    return Seen(method, path, headers, connection.read_exactly(int(length)), at)
 
 
 class HttpStandIn(LoopbackServer):
@@ -163,6 +131,9 @@ class HttpStandIn(LoopbackServer):
 
     def _respond(self, connection: Connection, request: Seen) -> None:
         fault, at = self.fault, self.step(request)
+        if (spoil := fault.spoils(at, "http", "json")) is not None:
+            spoil(Wire(connection, self.answer(connection, request).body, fault.options["every"]))
+            raise Gone
         if fault.acts("silence", at):
             connection.hold()
             raise Gone

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gzip
+from typing import TYPE_CHECKING
 
 from precheck_lib.simulate.hostile.fault import HostileFault, drips, ends, floods, holds, repeats, resets
+
+if TYPE_CHECKING:
+    from precheck_lib.simulate.hostile.fault import Wire
 
 _OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 _LENGTH = _OK + b"Content-Length: $LENGTH\r\n\r\n"
@@ -13,7 +17,10 @@ _CHUNKED = _OK + b"Transfer-Encoding: chunked\r\n\r\n"
 _WHOLE = b"Content-Length: $LENGTH\r\n\r\n$BODY"
 _FAR = b"Content-Length: 1000000000000\r\n\r\n"
 
-_BOMB = gzip.compress(b" " * (8 << 20))
+
+def _bomb(wire: Wire) -> None:
+    floods(_OK, b"Content-Encoding: gzip\r\n\r\n", then=gzip.compress(b" " * (8 << 20)))(wire)
+
 
 _SLOW = (
     ("http-silence", "The request is read and never answered.", holds()),
@@ -111,7 +118,7 @@ _LIES = (
     (
         "http-gzip-bomb",
         "Gzip that was not asked for: 8 KiB that become 8 MiB.",
-        floods(_OK, b"Content-Encoding: gzip\r\n\r\n", then=_BOMB),
+        _bomb,
     ),
     ("http-gzip-twice", "Gzip within gzip.", holds(_OK, b"Content-Encoding: gzip, gzip\r\n", _WHOLE)),
     ("http-unknown-encoding", "An encoding nobody knows.", holds(_OK, b"Content-Encoding: x-none\r\n", _WHOLE)),

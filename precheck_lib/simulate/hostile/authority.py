@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import ssl
+
     from precheck_lib.simulate.hostile.fault import Chain
 
 _KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
@@ -37,6 +37,8 @@ class Authority:
 
     def context(self, chain: Chain = "right") -> ssl.SSLContext:
         """Give a server's TLS context with the certificate that `chain` names."""
+        import ssl
+
         made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         made.load_cert_chain(self._folder / f"{'right' if chain == 'wants-ours' else chain}.pem")
         if chain == "wants-ours":
@@ -52,6 +54,8 @@ class Authority:
         (self._folder / f"{name}.pem").write_text(chain)
 
     def _openssl(self, *arguments: str) -> None:
+        import subprocess
+
         command = ["openssl", *arguments]
         try:
             subprocess.run(

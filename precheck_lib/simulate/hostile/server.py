@@ -4,37 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import tempfile
 import threading
 from typing import TYPE_CHECKING, Any
 
 from precheck_lib.simulate.frames import CLOSE, PING, PONG, TEXT, Reader, accept_key
-from precheck_lib.simulate.hostile.answers import HTTP
-from precheck_lib.simulate.hostile.bodies import JSON
-from precheck_lib.simulate.hostile.fault import HostileFault, Wire
-from precheck_lib.simulate.hostile.frames import AGREED, FRAMES, HANDSHAKE, MESSAGES, frame
+from precheck_lib.simulate.hostile.fault import Wire
+from precheck_lib.simulate.hostile.frames import AGREED, frame
 from precheck_lib.simulate.hostile.names import addresses, resolving
-from precheck_lib.simulate.hostile.transport import NAMES, SECURE, TCP, TLS
+from precheck_lib.simulate.hostile.tables import hostile_named
 from precheck_lib.simulate.loopback import Connection, LoopbackServer, Seen
-from precheck_lib.simulate.web import MalformedError, read_request
+from precheck_lib.simulate.reading import MalformedError, read_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from precheck_lib.simulate.hostile.authority import Authority
 
-HOSTILE: tuple[HostileFault, ...] = (*NAMES, *TCP, *TLS, *SECURE, *HTTP, *JSON, *HANDSHAKE, *FRAMES, *MESSAGES)
-"""Every hostile fault, from the name to the last message."""
-
 _RIGHT = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: $LENGTH\r\n\r\n$BODY"
-
-
-def hostile_named(name: str) -> HostileFault:
-    """Look a fault up; `ValueError` names those that there are."""
-    for fault in HOSTILE:
-        if fault.name == name:
-            return fault
-    raise ValueError(f"there is no hostile fault {name!r}; there are {', '.join(fault.name for fault in HOSTILE)}")
 
 
 class HostileServer(LoopbackServer):
@@ -62,6 +48,7 @@ class HostileServer(LoopbackServer):
         self.secure = secure or self.fault.layer in ("tls", "secure")
         self._answer, self._reply, self._after, self._every = answer, reply, after, every
         self._answered = 0
+        self.certificates: Authority | None = None
         self._closing = threading.Event()
         self._stack = contextlib.ExitStack()
         super().__init__(listen=self.fault.listening == "yes")
@@ -149,6 +136,8 @@ class HostileServer(LoopbackServer):
         from precheck_lib.simulate.hostile.authority import Authority
 
         if authority is None:
+            import tempfile
+
             folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="precheck-hostile-"))
             authority = Authority(folder)
         self.certificates = authority

@@ -15,6 +15,8 @@ import pytest
 from precheck_lib import simulate
 from precheck_lib.simulate import Model, Stage, strict_config, strict_environment
 
+PRINTED = {"capture_output": True, "text": True, "timeout": 30}
+
 ROLES = {
     "TEST_CODEX_WS_URL",
     "TEST_CODEX_HOME",
@@ -226,3 +228,40 @@ def test_nothing_but_the_standard_library_is_imported():
     loaded = set(done.stdout.split())
     assert loaded - {"precheck_lib", "__main__"} <= set(sys.stdlib_module_names)
     assert not loaded & {"asyncio", "http", "email", "ssl"}
+
+
+def test_the_command_serves_one_hostile_server(launch):
+    child, environment = launch("--hostile", "http-404,after=1")
+    assert sorted(environment) == ["HOSTILE_URL", "HOSTILE_WS_URL"]
+    port = urlsplit(environment["HOSTILE_URL"]).port
+    for status in (b"200", b"404"):
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as sock:
+            sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert sock.recv(100).split()[1] == status
+    child.send_signal(signal.SIGTERM)
+    assert child.wait(5) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("nonsense", "no hostile fault 'nonsense'"),
+        ("http-404,sooner=1", "sooner is no option: there are after, every, secure"),
+        ("name-stalls", "acts in the process of the client"),
+    ],
+)
+def test_the_command_says_what_is_wrong_with_a_hostile_server(arguments, said, tmp_path):
+    command = [sys.executable, "-m", "precheck_lib.simulate", "--folder", str(tmp_path), "--hostile", arguments]
+    ended = subprocess.run(command, cwd=Path(simulate.__file__).parents[2], check=False, **PRINTED)
+    assert ended.returncode == 2
+    assert said in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_lists_every_fault(tmp_path):
+    command = [sys.executable, "-m", "precheck_lib.simulate", "--list"]
+    ended = subprocess.run(command, cwd=Path(simulate.__file__).parents[2], check=False, **PRINTED)
+    for fault in simulate.FAULTS + simulate.HOSTILE_FAULTS:
+        assert f"{fault.server}={fault.name}" in ended.stdout
+    for fault in simulate.HOSTILE:
+        assert f"--hostile {fault.name}\n" in ended.stdout
