@@ -18,6 +18,13 @@ _WHOLE = b"Content-Length: $LENGTH\r\n\r\n$BODY"
 _FAR = b"Content-Length: 1000000000000\r\n\r\n"
 
 
+def _fat(wire: Wire) -> None:
+    wire.send(_OK)
+    for number in range(97):
+        wire.send(b"X-%d: %s\r\n" % (number, b"x" * 65000))
+    holds(_WHOLE)(wire)
+
+
 def _bomb(wire: Wire) -> None:
     floods(_OK, b"Content-Encoding: gzip\r\n\r\n", then=gzip.compress(b" " * (8 << 20)))(wire)
 
@@ -58,7 +65,7 @@ _FLOODS = (
     (
         "http-fat-headers",
         "97 headers of 65,000 bytes, each just within what a reader takes.",
-        holds(_OK, *(b"X-%d: %s\r\n" % (number, b"x" * 65000) for number in range(97)), _WHOLE),
+        _fat,
     ),
     ("http-body-flood", "A body without length and without end.", floods(_OPEN, then=b"x")),
     ("http-vast-length", "A length of 10^12, and the body that goes with it.", floods(_OK, _FAR, then=b"x")),
