@@ -54,23 +54,48 @@ CATALOGUE: dict[str, Entry] = {
     ),
     # Commands --------------------------------------------------------------------------------------------------
     "command.missing": Entry(
-        "A program that the tests run is not on PATH, or cannot be run.",
-        (
-            "the release was never downloaded on this machine",
-            "PATH is not set for this step",
-            "no execute permission",
-        ),
+        "A program that the tests run is not on PATH.",
+        ("the release was never downloaded on this machine", "PATH is not set for this step"),
         "Install the pinned release and put its folder first on PATH.",
+    ),
+    "command.unusable": Entry(
+        "What bears the program's name on PATH cannot be run on this machine.",
+        (
+            "no execute permission",
+            "an interpreter or loader that is not installed",
+            "a release for another system or processor",
+            "a folder in its place",
+        ),
+        "Install the pinned release for this machine anew, or take what is in its place off PATH.",
     ),
     "command.version": Entry(
         "A program on PATH is not the pinned version.",
         ("another installation comes first on PATH", "the machine was not updated when the pin moved"),
         "Install the pinned version or put its folder first on PATH.",
     ),
+    "command.silent": Entry(
+        "A program ended well and printed nothing, where one line was expected.",
+        (
+            "it prints on stderr only",
+            "it wants a terminal or something on stdin, and finds neither",
+            "a wrapper that swallows the output",
+        ),
+        "Run the command by hand on this machine, with `</dev/null`, and see what it prints.",
+    ),
+    "command.flood": Entry(
+        "A program printed on and on, where one line was expected, and was ended.",
+        ("another program of the same name comes first on PATH", "a wrapper that calls itself"),
+        "Run the command by hand on this machine and see what it is.",
+    ),
     "command.failed": Entry(
         "A program could be started but did not end well.",
         ("a broken installation", "a missing library or interpreter"),
         "Run the command by hand on this machine and mend the installation.",
+    ),
+    "command.signal": Entry(
+        "A program was ended by a signal before it could answer.",
+        ("a crash of the program", "the kernel's memory killer or a limit of this job", "somebody who ended it"),
+        "Run the command by hand on this machine; for SIGKILL look into the kernel's log for its memory killer.",
     ),
     "command.deadline": Entry(
         "A program did not end in its time; it and all that it started were ended.",
@@ -383,6 +408,17 @@ CATALOGUE: dict[str, Entry] = {
         "What this run had loaded may still be resident.",
         ("the server did not answer during cleanup", "a second signal ended the cleanup"),
         "Look at `ollama ps` on this machine and stop the model.",
+    ),
+    "run.stuck": Entry(
+        "A call into a driver or a file system did not come back; the process that made it was ended.",
+        ("a hung driver", "a dead mount", "an overloaded machine"),
+        "Make the call by hand on this machine (for a driver: its own tool) and see whether it hangs.",
+        retryable=True,
+    ),
+    "run.broken": Entry(
+        "A call that is made in a process of its own broke there.",
+        ("a crash in a driver's library", "a library that does not fit the driver", "a fault in precheck"),
+        "Make the call by hand on this machine (for a driver: its own tool) and see whether it fails there too.",
     ),
     "run.held": Entry(
         "The kernel did not let a child process go.",

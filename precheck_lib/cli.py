@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from precheck_lib.interrupt import Interrupts
+    from precheck_lib.redact import Redactor
     from precheck_lib.spec.model import Spec
     from precheck_lib.watcher import Watcher
 
@@ -48,6 +49,7 @@ class _Command:
         self.terminal = terminal
         self.interrupts = interrupts
         self.ending = Ending(env, terminal, interrupts)
+        self._secrets: list[str] = []
 
     def main(self) -> int:
         try:
@@ -114,7 +116,25 @@ class _Command:
             spec = load_spec(self._spec_name(options.spec))
         except SpecError as error:
             return self._unusable("spec.invalid", [str(problem) for problem in error.problems], error.identity)
+        self._mask(spec)
         return self._carry_out(spec, self.env, budget, self._face())
+
+    def _mask(self, spec: Spec) -> None:
+        """Have the runner hide the secrets of this run in the log of the whole job, before anything else is said."""
+        from precheck_lib.engine import secret_values
+
+        self._secrets += secret_values(spec, self.env)
+        if self.ending.on_github:
+            from precheck_lib.report.github import mask_lines
+
+            for line in mask_lines(self._secrets):
+                self.terminal.out(line)
+
+    def _redactor(self) -> Redactor:
+        """Make what hides secrets in texts that did not come through a run."""
+        from precheck_lib.redact import Redactor, secrets_by_name
+
+        return Redactor([*self._secrets, *secrets_by_name(self.env)])
 
     def _carry_out(self, spec: Spec, env: Mapping[str, str], budget: float | None, face: Watcher) -> int:
         from precheck_lib import engine
@@ -190,13 +210,15 @@ class _Command:
 
     def _plan(self, options: argparse.Namespace) -> int:
         from precheck_lib.plan import plan_lines
+        from precheck_lib.report.text import clean
         from precheck_lib.spec import SpecError, load_spec
 
         try:
             spec = load_spec(self._spec_name(options.spec))
         except SpecError as error:
+            redactor = self._redactor()
             for problem in error.problems:
-                self.terminal.err(f"precheck: {problem}")
+                self.terminal.err(f"precheck: {clean(redactor.text(str(problem)))}")
             return USAGE
         for line in plan_lines(spec, self.env, self._budget(options.budget)):
             self.terminal.out(line)
@@ -208,10 +230,14 @@ class _Command:
         """End with a spec or command line that cannot be used; that is a report too."""
         from precheck_lib import engine
         from precheck_lib.findings import make
-        from precheck_lib.outcome import CheckResult
+        from precheck_lib.outcome import CheckResult, SpecIdentity
 
+        redactor = self._redactor()
         report = engine.empty_report(self.env, identity)
-        findings = [make(code, text, retryable=False) for text in texts]
+        if report.spec.path is not None:
+            path = redactor.text(report.spec.path)
+            report.spec = SpecIdentity(name=report.spec.name, path=path, digest=report.spec.digest)
+        findings = [make(code, redactor.text(text), retryable=False) for text in texts]
         name = "spec" if code == "spec.invalid" else "usage"
         report.checks = [CheckResult(id=name, title=f"the {name}", kind=name, outcome="error", findings=findings)]
         report.exit_code = USAGE
@@ -223,7 +249,7 @@ class _Command:
             from precheck_lib import engine
 
             report = engine.empty_report(self.env)
-            report.checks = [engine.internal_result(error)]
+            report.checks = [engine.internal_result(error, self._redactor())]
             return self.ending.finish(report)
         except Exception as again:  # noqa: BLE001 - nothing else can be relied on any more
             self.terminal.err(f"precheck: internal error: {type(error).__name__}, then {type(again).__name__}")

@@ -28,6 +28,11 @@ class Ending:
         self.folder: str | None = None
         self.only_warn = False
 
+    @property
+    def on_github(self) -> bool:
+        """Whether GitHub's runner reads what is printed."""
+        return self.env.get("GITHUB_ACTIONS") == "true"
+
     def set_targets(self, *, json: str | None, junit: str | None, out: str | None) -> None:
         """Take over the report options; raises `UsageError` where two reports would go to one file."""
         self.folder = out
@@ -43,7 +48,7 @@ class Ending:
 
     def finish(self, report: Report, success: str = "") -> int:
         """Deliver the reports, say how it ended, and return the exit code of the process."""
-        from precheck_lib.report import finding_lines
+        from precheck_lib.report import clean, finding_lines
 
         self.interrupts.final = True
         if self.interrupts.stop.is_set and report.verdict != "cancelled":
@@ -51,7 +56,7 @@ class Ending:
             report.verdict, report.exit_code = "cancelled", 128 + (self.interrupts.stop.signum or 0)
         if report.exit_code == 0 and self.terminal.broken:
             _unwritten(report, ["stdout cannot be written, so nobody can see that this passed"])
-        on_github = self.env.get("GITHUB_ACTIONS") == "true"
+        on_github = self.on_github
         # Opened before the reports are written: a pass that the job cannot be told of is none, and they say so too.
         files = self._open_github_files(report) if on_github else {}
         for line in self._deliver(report):
@@ -61,7 +66,7 @@ class Ending:
         for line in finding_lines(report):
             self.terminal.err(line)
         if report.exit_code == 0:
-            self.terminal.out(success)
+            self.terminal.out(clean(success))
         if self.only_warn and report.verdict == "not-ready":
             return 0
         return report.exit_code

@@ -18,7 +18,7 @@ from precheck_lib.checks.kind import Context, ollama_models
 from precheck_lib.errors import Cancelled, DeadlineError, TalkError
 from precheck_lib.findings import UNCONFIRMED, NotReadyError, make, not_ready_for
 from precheck_lib.outcome import CheckResult, Finding, Host, Report, SpecIdentity, Verdict
-from precheck_lib.redact import SECRET_NAME, Redactor
+from precheck_lib.redact import SECRET_NAME, Redactor, basic_token
 from precheck_lib.spec.variables import expand, names
 from precheck_lib.watcher import Watcher
 
@@ -158,7 +158,7 @@ class _Run:
         self.watcher = watcher
         self.preload = preload
         self.budget = Budget(seconds, cancel=interrupts.stop if interrupts is not None else None, tick=watcher.waiting)
-        self.redactor = Redactor(_secrets(spec, env))
+        self.redactor = Redactor(secret_values(spec, env))
         self.results: dict[str, CheckResult] = {}
         self.exit_codes: dict[str, int] = {}
         self.remarks: list[str] = []
@@ -251,14 +251,14 @@ class _Run:
             self._end(result, "error", INTERNAL, [_internal(error)])
         else:
             result.outcome = "passed"
-            result.findings = [self._shown(finding) for finding in findings]
+            result.findings = [_shown(finding, self.redactor) for finding in findings]
 
     def _end(self, result: CheckResult, word: Any, code: int, findings: list[Finding], *, curl: int = 1) -> None:
         result.outcome = word
         self.exit_codes[result.id] = code
         suffix = f" [curl: ({curl})]" if self.spec.exit_codes == "curl" and curl > 1 else ""
         for number, finding in enumerate(findings):
-            made = self._shown(finding, suffix if number == 0 else "")
+            made = _shown(finding, self.redactor, suffix if number == 0 else "")
             if number == 0 and curl == 28 and self.budget.left() <= 0:
                 over = f"the run's own budget of {self.budget.seconds:g} s is over"
                 made = _with_evidence(made, over)
@@ -271,17 +271,6 @@ class _Run:
             return error.curl
         return 1 if error.word == "failed" else 3
 
-    def _shown(self, finding: Finding, suffix: str = "") -> Finding:
-        return Finding(
-            code=finding.code,
-            message=self.redactor.text(finding.message) + suffix,
-            evidence=self.redactor.text(finding.evidence),
-            remedy=self.redactor.text(finding.remedy),
-            who=finding.who,
-            retryable=finding.retryable,
-            severity=finding.severity,
-        )
-
     # The end ---------------------------------------------------------------------------------------------------------
 
     def _note_signal(self, signum: int) -> None:
@@ -289,7 +278,9 @@ class _Run:
         if any(finding.code == "run.cancelled" for result in self.results.values() for finding in result.findings):
             return
         if any(result.outcome in ("failed", "error") for result in self.results.values()):
-            return  # the first failure stays the verdict of its check; the run's is `cancelled` all the same
+            # The first failure stays the verdict of its check; the run's is `cancelled` all the same.
+            self.remarks.append(f"the run was ended by {_signal_name(signum)} after its first failure")
+            return
         last = list(self.results.values())[-1]
         self._end(last, "error", 128 + signum, [_cancelled(signum)])
 
@@ -350,6 +341,18 @@ class _Run:
                 importlib.import_module(module)
 
 
+def _shown(finding: Finding, redactor: Redactor, suffix: str = "") -> Finding:
+    return Finding(
+        code=finding.code,
+        message=redactor.text(finding.message) + suffix,
+        evidence=redactor.text(finding.evidence),
+        remedy=redactor.text(finding.remedy),
+        who=finding.who,
+        retryable=finding.retryable,
+        severity=finding.severity,
+    )
+
+
 def _with_evidence(finding: Finding, more: str) -> Finding:
     evidence = f"{finding.evidence}; {more}" if finding.evidence else more
     return make(
@@ -363,13 +366,16 @@ def _with_evidence(finding: Finding, more: str) -> Finding:
 
 
 def _cancelled(signum: int) -> Finding:
+    return make("run.cancelled", f"the run was ended by {_signal_name(signum)} during this check")
+
+
+def _signal_name(signum: int) -> str:
     import signal
 
     try:
-        name = signal.Signals(signum).name
+        return signal.Signals(signum).name
     except ValueError:
-        name = f"signal {signum}"
-    return make("run.cancelled", f"the run was ended by {name} during this check")
+        return f"signal {signum}"
 
 
 def _internal(error: BaseException) -> Finding:
@@ -381,20 +387,28 @@ def _internal(error: BaseException) -> Finding:
     )
 
 
-def internal_result(error: BaseException) -> CheckResult:
+def internal_result(error: BaseException, redactor: Redactor) -> CheckResult:
     """Make the one check of a report about a failure of precheck itself."""
-    return CheckResult(
-        id="precheck", title="precheck itself", kind="internal", outcome="error", findings=[_internal(error)]
-    )
+    finding = _shown(_internal(error), redactor)
+    return CheckResult(id="precheck", title="precheck itself", kind="internal", outcome="error", findings=[finding])
 
 
-def _secrets(spec: Spec, env: Mapping[str, str]) -> list[str]:
-    """Return the values that must not be shown: of roles that the spec calls secret, or whose names say it."""
+def secret_values(spec: Spec, env: Mapping[str, str]) -> list[str]:
+    """Return the values that must not be shown: of roles that the spec calls secret, or whose names say it.
+
+    And what Basic authentication makes of them, where a check has the options for it.
+    """
     secret: set[str] = set()
+    made: list[str] = []
     for check in spec.checks:
         if isinstance(check.options, EnvOptions):
             roles = {**check.options.required, **check.options.optional}
             secret |= {name for name, role in roles.items() if role.secret or SECRET_NAME.search(name)}
-        fields = [getattr(check.options, field) for field in check.options.__struct_fields__]
-        secret |= {name for name in names(fields) if SECRET_NAME.search(name)}
-    return [env[name] for name in sorted(secret) if env.get(name)]
+        fields = {field: getattr(check.options, field) for field in check.options.__struct_fields__}
+        secret |= {name for name in names(list(fields.values())) if SECRET_NAME.search(name)}
+        if fields.get("password"):
+            # What is missing or malformed is for the check itself to say.
+            with contextlib.suppress(NotReadyError):
+                username, password = expand([fields.get("username", ""), fields["password"]], env, spec.pins)
+                made += [password, basic_token(username, password)] if password else []
+    return list(dict.fromkeys([env[name] for name in sorted(secret) if env.get(name)] + made))

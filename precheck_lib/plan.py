@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from precheck_lib.checks import kind_named
 from precheck_lib.engine import Plan
+from precheck_lib.redact import without_url_credentials
 from precheck_lib.report.text import clean
 from precheck_lib.units import duration_text
 
@@ -71,4 +72,4 @@ def _sum(seconds: float, further: float) -> str:
 def _indented(line: str) -> str:
     """Clean a line (a title or an option may hold anything) and keep its indentation."""
     text = line.lstrip(" ")
-    return " " * (len(line) - len(text)) + clean(text)
+    return " " * (len(line) - len(text)) + clean(without_url_credentials(text))

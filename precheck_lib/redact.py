@@ -7,8 +7,11 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from precheck_lib.sequences import without_sequences
+from precheck_lib.spellings import as_bytes, spellings
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 SHORTEST = 8
 """Shorter secrets are not searched for: a key `e` would eat every `e` (CONTRACT B5)."""
@@ -36,60 +39,115 @@ _SCHEME = re.compile(r"\A(?:Basic|Bearer|Token)\s+", re.IGNORECASE)
 _HIDDEN = "***"
 
 
+# Up to the last `@` before the path; and parameters of a query by their names.
+_USERINFO = re.compile(r"(?<=://)[^\s/?#]*@")
+_PARAMETER = re.compile(
+    r"([?&;][\w.~-]*(?:key|token|secret|passw(?:or)?d|passphrase|signature|sig|auth|credential)s?=)[^\s&;#'\"]+",
+    re.IGNORECASE,
+)
+_CARRIED = re.compile(r"\b(Basic|Bearer)(\s+)[A-Za-z0-9+/=._~-]{16,}", re.IGNORECASE)
+# A value without any digit is a word of a sentence: "invalid token: unexpected end".
+_FIELD = re.compile(
+    r"((?:key|token|secret|passw(?:or)?d|passphrase|authorization|cookie)s?[\"'\\]*\s?[:=]\s?[\"'\\]*)"
+    r"(?=[^\s\"'\\,;&<>]*[0-9])[^\s\"'\\,;&<>]{8,}",
+    re.IGNORECASE,
+)
+_KNOWN = re.compile(
+    r"\b(?:sk-[\w-]{16,}|gh[opsur]_\w{16,}|github_pat_\w{16,}|hf_\w{16,}|AIza[\w-]{16,}"
+    r"|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?)"
+)
+
+
 class Redactor:
-    """Replaces secrets in text by `***`: as they are, JSON-escaped, as Python quotes them, and URL-encoded."""
+    """Replaces secrets in text by `***`, in every one of their spellings; and what stands for one in a URL."""
 
     def __init__(self, values: Iterable[str]) -> None:
         self._forms: set[str] = set()
         self._cut: set[str] = set()
+        self._bare: set[str] = set()
         self.add(values)
 
     def add(self, values: Iterable[str]) -> None:
         """Hide these values as well."""
         for value in values:
             inside = _inside(value)
-            for secret in {value, value.strip(), *(inside or ())}:
-                if len(secret) < SHORTEST:
-                    continue
-                forms = set(_forms(secret))
+            for secret in parts(value):
+                forms = {form for form in spellings(secret) if len(form) >= SHORTEST}
                 self._forms |= forms
+                self._bare |= {bare for form in forms if len(bare := form.replace("\\", "")) >= SHORTEST}
                 # How a document begins is no secret.
                 if inside is None or secret.strip() != value.strip():
                     self._cut |= forms
 
     def text(self, text: str) -> str:
         """Return `text` without any of the secrets."""
+        text = self._hidden(text)
+        # What drops control sequences afterwards would put together again what they split.
+        plain = without_sequences(text)
+        hidden = self._hidden(plain) if plain != text else plain
+        return without_url_credentials(text if hidden == plain else hidden)
+
+    def _hidden(self, text: str) -> str:
         spans = [span for form in self._forms for span in _found(form, text)]
         spans += [span for form in self._cut if len(form) > _PART for span in _found_cut(form, text)]
         spans += [
             span for cut in _CUT.finditer(text) for form in self._cut for span in _found_end(form, text, cut.start())
         ]
+        spans += self._found_quoted(text)
+        if not spans:
+            return text
         shown, done = [], 0
         for start, end in _merged(spans):
             shown += [text[done:start], _HIDDEN]
             done = end
         return "".join([*shown, text[done:]])
 
+    def _found_quoted(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield where a secret stands but for backslashes: JSON inside of JSON, quoted by Python, and so on."""
+        if "\\" not in text:
+            return
+        places = [place for place, character in enumerate(text) if character != "\\"]
+        bare = text.replace("\\", "")
+        for form in self._bare:
+            for start, end in _found(form, bare):
+                first = places[start]
+                while first and text[first - 1] == "\\":
+                    first -= 1
+                yield first, places[end - 1] + 1
 
-def _forms(secret: str) -> Iterator[str]:
-    yield secret
-    yield json.dumps(secret)[1:-1]
-    yield json.dumps(secret, ensure_ascii=False)[1:-1]
-    yield repr(secret)[1:-1]
-    # Python escapes a quote only where the text has both kinds.
-    yield secret.replace("\\", "\\\\").replace("'", "\\'")
-    encoded_64 = base64.b64encode(secret.encode("utf-8", "replace")).decode("ascii")
-    yield encoded_64.rstrip("=")
-    if not secret.isalnum() or not secret.isascii():
-        from urllib.parse import quote, quote_plus
 
-        encoded = {
-            quote(secret, safe="", errors="replace"),
-            quote(secret, errors="replace"),
-            quote_plus(secret, errors="replace"),
-        }
-        yield from encoded
-        yield from (re.sub(r"%[0-9A-F]{2}", lambda match: match[0].lower(), form) for form in encoded)
+def parts(value: str) -> list[str]:
+    """Return what of a secret value has to be hidden: all of it, its lines, and the secrets inside where it is JSON.
+
+    Whatever has fewer than `SHORTEST` characters is left out.
+    """
+    inside = _inside(value)
+    # The lines of a document are its shape; those of anything else (a private key) are the secret in pieces.
+    found = [value, value.strip(), *(inside if inside is not None else map(str.strip, value.splitlines()))]
+    return [part for part in dict.fromkeys(found) if len(part) >= SHORTEST]
+
+
+def secrets_by_name(env: Mapping[str, str]) -> list[str]:
+    """Return the values of all environment variables whose names say that they are secret."""
+    return [value for name, value in env.items() if SECRET_NAME.search(name)]
+
+
+def basic_token(username: str, password: str) -> str:
+    """Return what Basic authentication sends; UTF-8, as RFC 7617 has it (`requests` would send Latin-1)."""
+    return base64.b64encode(as_bytes(f"{username}:{password}")).decode("ascii")
+
+
+def without_url_credentials(text: str) -> str:
+    """Hide user name and password of every URL in a text, and what its query says is a secret."""
+    if "://" not in text:
+        return text
+    return _PARAMETER.sub(rf"\1{_HIDDEN}", _USERINFO.sub(f"{_HIDDEN}@", text))
+
+
+def without_credentials(text: str) -> str:
+    """Hide what looks like a credential in the free text of a server: those are secrets that only the server knows."""
+    text = _CARRIED.sub(rf"\1\2{_HIDDEN}", without_url_credentials(text))
+    return _KNOWN.sub(_HIDDEN, _FIELD.sub(rf"\1{_HIDDEN}", text))
 
 
 def _found(form: str, text: str) -> Iterator[tuple[int, int]]:

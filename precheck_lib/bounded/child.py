@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
 import secrets
 import signal
 import subprocess
+import threading
 import time
 from typing import TYPE_CHECKING, Literal
 
@@ -24,22 +27,46 @@ if TYPE_CHECKING:
 _READ = 65536
 _PIPE_READS = (1 << 20) // _READ
 
-Ended = Literal["exit", "signal", "deadline", "flood", "missing", "not-executable", "folder", "failed"]
-"""How a child ended: by itself, by a signal of others, by its deadline, by too much output, or it never began."""
+Ended = Literal[
+    "exit",
+    "signal",
+    "deadline",
+    "flood",
+    "missing",
+    "not-executable",
+    "folder",
+    "no-interpreter",
+    "wrong-format",
+    "failed",
+]
+"""How a child ended: by itself, by a signal of others, by its deadline, by too much output, or (the rest) it never
+began. `no-interpreter`: what its first line or its header names is not there; `wrong-format`: it is no program that
+this machine can run.
+"""
 
 
 class ChildResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a child: `code` is its exit status (or signal number), `stdout` the bytes it printed (capped).
 
-    `stderr` is the first 2 KiB. `leftover` says that it had left processes behind, which were ended; `held` are pids
-    that the kernel did not let go even on SIGKILL (they sleep in a driver or on a dead mount).
+    `stderr` is the first 2 KiB of the `stderr_bytes` that came (for one that never began: what stood in the way).
+    `leftover` says that it had left processes behind, which were ended; `others` is how many there were of them, or of
+    those that outlived the SIGTERM of its deadline, `away` how many of these had a session of their own, and
+    `pipe_held` says that they held its output open. `stopped` says that it did not run any more at its deadline (it or
+    somebody else had stopped it), `stubborn` that SIGTERM did not end it. `held` are pids that the kernel did not let
+    go even on SIGKILL (they sleep in a driver or on a dead mount).
     """
 
     ended: Ended
     code: int = 0
     stdout: bytes = b""
     stderr: bytes = b""
+    stderr_bytes: int = 0
     leftover: bool = False
+    others: int = 0
+    away: int = 0
+    pipe_held: bool = False
+    stopped: bool = False
+    stubborn: bool = False
     held: tuple[int, ...] = ()
 
 
@@ -64,32 +91,79 @@ def find_program(name: str, path: str) -> tuple[Ended, str]:
     return why
 
 
+def _why_not(program: str, error: OSError | ValueError) -> tuple[Ended, str]:
+    """Say why the system did not start a program that is there and executable."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number not in (errno.ENOENT, errno.ENOEXEC):
+        return "failed", (error.strerror if isinstance(error, OSError) else None) or str(error)
+    head = b""
+    with contextlib.suppress(OSError), open(program, "rb") as file:
+        head = file.read(256)
+    if number == errno.ENOENT and head.startswith(b"#!"):
+        # Not there itself: the program is, and was executable a moment ago.
+        # As the kernel reads it: a carriage return belongs to the name.
+        return "no-interpreter", os.fsdecode(re.split(rb"[ \t]", head[2:].split(b"\n")[0].strip(b" \t"))[0])
+    if head.startswith(b"\x7fELF"):
+        return ("no-interpreter", "its dynamic loader") if number == errno.ENOENT else ("wrong-format", "ELF")
+    return ("wrong-format", "") if number == errno.ENOEXEC else ("failed", os.strerror(errno.ENOENT))
+
+
+def _end_at_once(process: subprocess.Popen[bytes]) -> None:
+    """End one that began only when nobody waited for it any more."""
+    with process, contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 class Child:
     """One running child, its pipes and what it has printed."""
+
+    process: subprocess.Popen[bytes] | None = None
 
     def __init__(self, command: Command, max_stdout: int, budget: Budget) -> None:
         self.token = secrets.token_hex(8)
         self.max_stdout = max_stdout
         self.stdout = bytearray()
         self.stderr = bytearray()
+        self.stderr_bytes = 0
         self.ended: Ended | None = None
         self.result: ChildResult | None = None
         self.gone_at: float | None = None
         self.by_itself = False
-        self.leftover = False
+        self.others = 0
+        self.away = 0
+        self.pipe_held = False
+        self.stopped = False
+        self.stubborn = False
         self.status_lost = False
-        self.process: subprocess.Popen[bytes] | None = None
-        name, path = command.argv[0], command.env.get("PATH", os.defpath)
+        self._starting = threading.Lock()
+        self._given_up = False
+        name = command.argv[0]
+        never_began: tuple[Ended, str] | None = None
         try:
-            # A folder of PATH may lie on a mount that does not answer; a look at it then cannot be ended.
-            state, program = call_bounded(lambda: find_program(name, path), budget=budget, phase="child")
+            # A folder of PATH, or the program, may lie on a mount that does not answer: a look at it cannot be ended
+            # then, and starting it would hold whoever does it until the kernel has read the file.
+            never_began = call_bounded(lambda: self._start(command), budget=budget, phase="child")
         except DeadlineError:
-            state, program = "deadline", f"the folders of PATH did not answer when {name} was looked for"
-        if state != "exit":
-            self.result = ChildResult(ended=state, stderr=program.encode("utf-8", "replace"))
+            self._give_up()
+            never_began = "deadline", f"the folders of PATH did not answer when {name} was looked for and started"
+        except BaseException:
+            self._give_up()
+            raise
+        if self.process is None:
+            ended, why = never_began or ("failed", "")
+            self.result = ChildResult(ended=ended, stderr=why.encode("utf-8", "replace"))
             return
+        for pipe in (self.process.stdout, self.process.stderr):
+            assert pipe is not None  # noqa: S101 - both are pipes
+            os.set_blocking(pipe.fileno(), False)
+
+    def _start(self, command: Command) -> tuple[Ended, str] | None:
+        """Start it, or say why it cannot be; started after it was given up it is ended at once."""
+        state, program = find_program(command.argv[0], command.env.get("PATH", os.defpath))
+        if state != "exit":
+            return state, program
         try:
-            self.process = subprocess.Popen(
+            process = subprocess.Popen(
                 [program, *command.argv[1:]],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -99,12 +173,20 @@ class Child:
                 bufsize=0,
             )
         except (OSError, ValueError) as error:  # ValueError: a NUL in an argument or in the environment
-            said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            self.result = ChildResult(ended="failed", stderr=said.encode("utf-8", "replace"))
-            return
-        for pipe in (self.process.stdout, self.process.stderr):
-            assert pipe is not None  # noqa: S101 - both are pipes
-            os.set_blocking(pipe.fileno(), False)
+            return _why_not(program, error)
+        with self._starting:
+            if not self._given_up:
+                self.process = process
+                return None
+        _end_at_once(process)
+        return None
+
+    def _give_up(self) -> None:
+        with self._starting:
+            self._given_up = True
+            process, self.process = self.process, None
+        if process is not None:
+            _end_at_once(process)
 
     @property
     def pid(self) -> int:
@@ -147,6 +229,7 @@ class Child:
             if len(self.stdout) > self.max_stdout:
                 self.ended = "flood"
         else:
+            self.stderr_bytes += len(part)
             self.stderr += part[: max(0, 2048 - len(self.stderr))]
         return True
 
@@ -165,6 +248,15 @@ class Child:
             if gone:
                 self.gone_at = time.monotonic()
         return self.gone_at is not None
+
+    def is_stopped(self) -> bool:
+        """Whether it is there and does not run: stopped by a signal (SIGSTOP), by itself or by somebody else."""
+        if not hasattr(os, "waitid"):  # as above
+            return False
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return False
 
     def signal_group(self, number: int) -> None:
         """Send a signal to the child and what is still in its group."""
@@ -192,7 +284,13 @@ class Child:
             code=abs(code),
             stdout=bytes(self.stdout[: self.max_stdout]),
             stderr=bytes(self.stderr),
-            leftover=self.leftover,
+            stderr_bytes=self.stderr_bytes,
+            leftover=self.by_itself and self.others > 0,
+            others=self.others,
+            away=self.away,
+            pipe_held=self.pipe_held,
+            stopped=self.stopped,
+            stubborn=self.stubborn,
             held=tuple(sorted(set(held))),
         )
 

@@ -38,6 +38,7 @@ MAX_BODY = 2 << 20
 """The most bytes of a body (CONTRACT H1)."""
 
 _HEAD_ALLOWANCE = 64 << 10  # what a head, chunk lines and trailers may add on the wire
+_ENCODINGS = frozenset(("br", "compress", "deflate", "gzip", "x-gzip", "zstd"))
 _ERROR_BODY_SECONDS = 2.0  # the body of an answer ≥ 400 only explains: it must not hold the run
 
 
@@ -105,7 +106,9 @@ def send(
             return _refusal(response, line, max_body)
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
-            raise AnswerError(f"the answer is encoded as {encoding[:20]!r}, which was not asked for")
+            # A header could hold anything: only a usual name is told.
+            how = f"as {encoding!r}" if encoding in _ENCODINGS else "in an unknown way"
+            raise AnswerError(f"the answer is encoded {how}, which was not asked for")
         return Answer(response.status_code, response.headers, _body(response, line, max_body), complete=True)
     finally:
         if response is not None:

@@ -82,6 +82,7 @@ def _watch(children: list[Child], budget: Budget) -> None:
             gone = child.has_exited()
             orphaned = child.gone_at is not None and time.monotonic() > child.gone_at + _ORPHAN_SECONDS
             if child.ended == "flood" or (gone and (not pipes or orphaned)):
+                child.pipe_held = gone and bool(pipes)
                 _end([child])
                 continue
             if gone or not pipes:
@@ -111,10 +112,13 @@ def _end(children: list[Child]) -> None:
     for child in children:
         child.by_itself = child.has_exited()
         if not child.by_itself:
+            child.stopped = child.is_stopped()
             child.signal_group(signal.SIGTERM)
     until = time.monotonic() + _GRACE_SECONDS
     while not all(child.has_exited() for child in children) and time.monotonic() < until:
         time.sleep(0.005)
+    for child in children:
+        child.stubborn = not child.has_exited()
     held = _kill(children)
     for child in children:
         child.reap(held.get(child.token, []))
@@ -127,24 +131,33 @@ def _kill(children: list[Child]) -> dict[str, list[int]]:
     killed: set[int] = set()
     found = find_marked(known)
     for child in children:
-        child.leftover = child.by_itself and child.token in found
+        pids = found.get(child.token, [])
+        child.others, child.away = len(pids), sum(_session(pid) not in (child.pid, None) for pid in pids)
     while True:
         # A process may fork between the look and the kill: look again until nothing new is found.
         for child in children:
             child.signal_group(signal.SIGKILL)
-        pids = set(itertools.chain.from_iterable(found.values()))
-        for pid in pids:
+        living = set(itertools.chain.from_iterable(found.values()))
+        for pid in living:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        if not pids and all(child.has_exited() for child in children):
+        if not living and all(child.has_exited() for child in children):
             return {}
         spent = time.monotonic() - began
-        if spent > (_PATIENCE_SECONDS if pids - killed else _REAP_SECONDS):
+        if spent > (_PATIENCE_SECONDS if living - killed else _REAP_SECONDS):
             time.sleep(_LAST_SECONDS)
             return {token: [pid for pid in pids if is_alive(pid)] for token, pids in found.items()}
-        killed |= pids
+        killed |= living
         time.sleep(0.005)
         found = find_marked(known)
+
+
+def _session(pid: int) -> int | None:
+    """Give the session that a process is in, `None` where it has gone meanwhile."""
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
 
 
 __all__ = ["MARK", "ChildResult", "Command", "find_program", "run_children"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from precheck_lib.errors import AnswerError, DeadlineError
 from precheck_lib.findings import not_ready
 
 if TYPE_CHECKING:
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     from precheck_lib.bounded.journal import Journal
     from precheck_lib.findings import NotReadyError
     from precheck_lib.outcome import CycleRecord, Finding
+
+
+_ALLOWED = re.compile(r"PATH|HOME|LANG|LC_.*|TMPDIR|XDG_.*")
+"""What a child is given of the environment (CONTRACT C2): enough to run, and no secret."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,6 +84,33 @@ class Context:
         self.meanwhile: Callable[[], None] = lambda: None
         self.hide: Callable[[str], None] = lambda _secret: None
         self.phase: Callable[[str, float], None] = lambda _text, _seconds: None
+
+    @property
+    def child_env(self) -> dict[str, str]:
+        """The environment of every child: an allow list, so that no secret is in it."""
+        return {name: value for name, value in self.env.items() if _ALLOWED.fullmatch(name)}
+
+    def in_child(self, target: str, argument: Any, subject: str) -> Any:
+        """Make a call that may block in the kernel (a driver, a dead mount), and give its value.
+
+        The way for every kind that has such a call: nothing in this process can end one that sleeps in C. `target`
+        (`package.module:function`) is called with one JSON value in a child of its own session and returns another;
+        what it can say (no driver, no such device) it returns, and what it raises is a fault. Where it does not come
+        back the check is an `error` by the end of its budget and 0.5 s. `subject` says in words what is asked.
+        """
+        from precheck_lib.bounded.isolate import HeldError, call_isolated
+
+        try:
+            return call_isolated(target, argument, budget=self.budget, env=self.child_env)
+        except HeldError as error:
+            pids = ", ".join(map(str, error.pids))
+            message = f"{subject}: no answer in time, and the kernel does not let the process go that asks (pid {pids})"
+            raise not_ready("run.held", message, word="error", curl=28) from error
+        except DeadlineError as error:
+            message = f"{subject}: {error}; the process that asks was ended"
+            raise not_ready("run.stuck", message, word="error", curl=error.curl) from error
+        except AnswerError as error:
+            raise not_ready("run.broken", f"{subject}: {error}", word="error") from error
 
     def text(self, value: str) -> str:
         """Expand an option that has to be text."""

@@ -22,7 +22,7 @@ class OllamaOptions(Options, frozen=True, kw_only=True):
 
 def run(options: OllamaOptions, context: Context) -> list[Finding]:
     """Read `/tags`, and leave it for the residency check of the same server."""
-    from precheck_lib.servers.http_server import Bounds
+    from precheck_lib.servers.http_server import Bounds, named
     from precheck_lib.servers.names import canonical
     from precheck_lib.servers.ollama import OllamaServer
 
@@ -42,7 +42,7 @@ def run(options: OllamaOptions, context: Context) -> list[Finding]:
     context.known[f"tags of {url.rstrip('/')}"] = installed
     missing = [name for name in names.values() if canonical(name) not in installed]
     if missing:
-        there = ", ".join(tag.name for tag in tags[:8]) or "none"
+        there = ", ".join(named(tag.name, 80) for tag in tags[:8]) or "none"
         raise not_ready(
             "ollama.not-pulled",
             f"Ollama has not pulled {', '.join(missing)}",
@@ -51,7 +51,9 @@ def run(options: OllamaOptions, context: Context) -> list[Finding]:
     for name in names.values():
         remote = installed[canonical(name)].remote_host
         if remote is not None:
-            raise not_ready("ollama.cloud-model", f"{name} is a cloud model: it runs on {remote}, not on this GPU")
+            raise not_ready(
+                "ollama.cloud-model", f"{name} is a cloud model: it runs on {named(remote, 80)}, not on this GPU"
+            )
     return []
 
 

@@ -8,6 +8,7 @@ from precheck_lib.checks.kind import Context, Deed, Kind, Options
 from precheck_lib.errors import AnswerError, StatusError, TalkError
 from precheck_lib.findings import NotReadyError, make, not_ready, not_ready_for
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
+from precheck_lib.redact import basic_token
 from precheck_lib.units import Bytes, Seconds
 
 if TYPE_CHECKING:
@@ -48,11 +49,11 @@ class OpenCodeOptions(Options, frozen=True, kw_only=True):
 def run(options: OpenCodeOptions, context: Context) -> list[Finding]:
     """Make the read and judge its answer."""
     from precheck_lib.servers.http_server import Bounds
-    from precheck_lib.servers.opencode import OpenCodeServer, basic_auth
+    from precheck_lib.servers.opencode import OpenCodeServer
 
     username, password = context.text(options.username), context.text(options.password)
     if username or password:
-        context.hide(basic_auth(username, password)["Authorization"].partition(" ")[2])
+        context.hide(basic_token(username, password))
     server = OpenCodeServer(
         context.text(options.url),
         credentials=(username, password) if username or password else None,

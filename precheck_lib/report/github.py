@@ -1,4 +1,4 @@
-"""What GitHub's runner is told: annotations, a job summary, and the outputs of the step.
+"""What GitHub's runner is told: what to mask, annotations, a job summary, and the outputs of the step.
 
 The runner executes `::command::` at the start of a line and `##[command]` anywhere in one; what is untrusted goes
 through `clean`, which breaks both, before it is escaped. Limits that the runner applies without a word: 10 annotations
@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 
 from precheck_lib.catalogue import CATALOGUE
 from precheck_lib.outcome import Finding, Source
+from precheck_lib.redact import SHORTEST, parts
 from precheck_lib.report.junit import place
 from precheck_lib.report.text import clean
 from precheck_lib.report.wording import contradiction, failures, is_bad, warnings
+from precheck_lib.spellings import as_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from precheck_lib.outcome import Report
 
@@ -36,6 +38,26 @@ _NOT_TESTED = "Your code was not tested."
 _GOES_ON = "The job goes on, on a machine that is not fit for it."
 _CUT = "\n\n(cut: the reports have all of it)\n"
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~>$])")
+
+
+# Masks ---------------------------------------------------------------------------------------------------------------
+
+
+def mask_lines(secrets: Iterable[str]) -> list[str]:
+    """Write the workflow commands that make the runner hide these secrets in the log of the whole job.
+
+    One for each line of a value, and for each secret inside of one that is JSON. The runner would mask every line of a
+    value of several lines by itself, a lone `{` too; here whatever has fewer than 8 characters is left out. It adds the
+    usual spellings (base64, JSON, URL, XML) to each on its own.
+    """
+    found: dict[str, None] = {}
+    for secret in secrets:
+        for part in parts(secret):
+            # As the runner reads it from a log: bytes that are no UTF-8 are U+FFFD.
+            for line in re.split(r"[\r\n]+", as_bytes(part).decode("utf-8", "replace")):
+                if len(line.strip()) >= SHORTEST:
+                    found[line.strip()] = None
+    return [f"::add-mask::{_data(line)}" for line in found]
 
 
 # Annotations ----------------------------------------------------------------------------------------------------------
@@ -145,7 +167,10 @@ def _sentence(text: str) -> str:
 
 def _where(source: Source | None, workspace: str | None) -> str:
     found = place(source, workspace)
-    return f"file={_property(found[0])},line={found[1]}," if found is not None else ""
+    # A path that would have to be cleaned is another one then; the message names it all the same.
+    if found is None or clean(found[0]) != found[0]:
+        return ""
+    return f"file={_property(found[0])},line={found[1]},"
 
 
 def _command(kind: str, title: str, body: str, where: str) -> str:
@@ -277,6 +302,6 @@ def _number(value: int | None) -> str:
 
 
 def _cell(text: str, limit: int = 200) -> str:
-    """Escape a text for a table cell or a list item: no markup, no HTML, no cell of its own."""
-    escaped = clean(text, limit).replace("&", "&amp;").replace("<", "&lt;")
+    """Escape a text for a table cell or a list item: no markup, no HTML, no cell, no link of its own."""
+    escaped = clean(text, limit).replace("&", "&amp;").replace("<", "&lt;").replace("://", "&colon;//")
     return _MARKDOWN.sub(r"\\\1", escaped).replace("@", "@\u200b")

@@ -12,17 +12,11 @@ from __future__ import annotations
 
 import re
 
+from precheck_lib.sequences import SELECTORS, SEQUENCE
+
 LINE_LIMIT = 4000
 """Characters of one line of a message: below the 4096 at which GitHub cuts an annotation without a word."""
 
-# Complete sequences only: CSI (colours, cursor), OSC, DCS, SOS, PM and APC strings with their terminator,
-# and the choice of a character set that `tput sgr0` prints. A string without an end would swallow what
-# follows it; its ESC is shown instead. No part can match where another begins: no text makes this slow.
-_SEQUENCE = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]{0,256}[ -/]{0,16}[@-~]"
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f\r\n]{0,2048}(?:\x07|\x1b\\|\x9c)"
-    r"|\x1b[()*+][0-9A-Za-z]"
-)
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x85\u2028\u2029]")
 _LINE_BREAKS = re.compile(rf"(?:{_LINE_BREAK.pattern})+")
 _BLANK_LINES = re.compile(rf"(?:{_LINE_BREAK.pattern}){{3,}}")
@@ -31,7 +25,6 @@ _BLANK_LINES = re.compile(rf"(?:{_LINE_BREAK.pattern}){{3,}}")
 _UNSEEN = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-_EMOJI_SELECTORS = str.maketrans("", "", "\ufe0e\ufe0f")
 _COMMAND_AT_START = re.compile(r"^( *):(?=:)")
 # DEL is an XML character; it is shown all the same, as pytest does, because viewers print it as a hole.
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\x7e\x80-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -75,13 +68,13 @@ def fit_bytes(text: str, limit: int) -> str:
 def _head(text: str, limit: int) -> tuple[str, bool]:
     """Take the part of a text that can matter, for ten megabytes must not cost more; drop the sequences."""
     most = 2 * limit + 4096
-    return _SEQUENCE.sub("", text[:most]), len(text) > most
+    return SEQUENCE.sub("", text[:most]), len(text) > most
 
 
 def _shown(line: str) -> str:
     """Show what is unseen, then break workflow commands: last, for what was dropped may have split one."""
     if not line.isprintable() or _UNSEEN.search(line):
-        line = "".join(map(_character, line.translate(_EMOJI_SELECTORS)))
+        line = "".join(map(_character, line.translate(SELECTORS)))
     return _COMMAND_AT_START.sub(r"\1: ", line).replace("##[", "## [")
 
 

@@ -10,6 +10,8 @@ import msgspec
 from precheck_lib.bounded import http
 from precheck_lib.bounded.strict_json import parse_object
 from precheck_lib.errors import StatusError
+from precheck_lib.redact import without_credentials
+from precheck_lib.sequences import without_sequences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,11 +64,26 @@ class HttpServer:
         return parse_object(answer.body, what)
 
 
+_MOST_TEXT = 4096  # characters of a free text that are looked at: ten megabytes must not cost more
+
+
 def short(value: object, limit: int = 80) -> str:
-    """Quote a short value of a server for a message: one that is no text, or too long, is described instead."""
+    """Quote a short value of a server for a message: one that is no text, or too long, is described instead.
+
+    What looks like a credential in it is hidden: it would be one that only the server knows. Control sequences go
+    before it is quoted: their escapes would split what is searched for afterwards.
+    """
     if not isinstance(value, str):
         return repr(value) if isinstance(value, (int, float, bool)) or value is None else type(value).__name__
-    return repr(value) if len(value) <= limit else f"{value[:limit]!r}…"
+    text = without_credentials(without_sequences(value[:_MOST_TEXT]))
+    return repr(text) if len(text) <= limit and len(value) <= _MOST_TEXT else f"{text[:limit]!r}…"
+
+
+def named(value: str, limit: int = 200) -> str:
+    """Return a name that a server gave (of a model, a host, a file) as it is where it looks like one, else quoted."""
+    return (
+        value if value.isprintable() and len(value) <= limit and without_credentials(value) == value else short(value)
+    )
 
 
 def plain(version: str | None) -> str | None:

@@ -7,7 +7,6 @@ sent while the server sets up its routes is never answered, so every one has its
 
 from __future__ import annotations
 
-import base64
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,8 @@ import msgspec
 
 from precheck_lib.bounded.strict_json import kind_of, parse
 from precheck_lib.errors import AnswerError, StatusError
-from precheck_lib.servers.http_server import Bounds, HttpServer
+from precheck_lib.redact import basic_token
+from precheck_lib.servers.http_server import Bounds, HttpServer, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,6 +25,18 @@ if TYPE_CHECKING:
     from precheck_lib.bounded.journal import Journal
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}\Z")
+_MEDIA_TYPES = frozenset(
+    (
+        "application/json",
+        "application/octet-stream",
+        "application/problem+json",
+        "application/xml",
+        "text/event-stream",
+        "text/html",
+        "text/plain",
+        "text/xml",
+    )
+)
 _MISSING = object()
 
 
@@ -61,8 +73,7 @@ class RefusedError(StatusError):
 
 def basic_auth(username: str, password: str) -> dict[str, str]:
     """Make the header of Basic authentication; UTF-8, as the server wants it (`requests` would send Latin-1)."""
-    token = base64.b64encode(f"{username}:{password}".encode()).decode("ascii")
-    return {"Authorization": f"Basic {token}"}
+    return {"Authorization": f"Basic {basic_token(username, password)}"}
 
 
 class OpenCodeServer:
@@ -128,10 +139,16 @@ class OpenCodeServer:
             raise _refused(answer)
         if answer.content_type != "application/json":
             raise AnswerError(
-                f"the answer is {answer.content_type or 'of no type'!r} instead of application/json "
+                f"the answer is {_type_of(answer)!r} instead of application/json "
                 "(OpenCode answers every unknown path with its page, status 200)"
             )
         return self._server.object_of(answer, "the answer")
+
+
+def _type_of(answer: Answer) -> str:
+    """Name the media type of an answer, where it is a usual one: a header could hold anything."""
+    kind = answer.content_type
+    return kind if kind in _MEDIA_TYPES else "of another type" if kind else "of no type"
 
 
 def _refused(answer: Answer) -> RefusedError:
@@ -146,12 +163,12 @@ def _refused(answer: Answer) -> RefusedError:
         name = text if isinstance(text, str) and _IDENTIFIER.match(text) else None
         data = body.get("data")
         if isinstance(data, dict):
-            path = data["path"] if isinstance(data.get("path"), str) and len(data["path"]) <= 200 else None
+            path = named(data["path"]) if isinstance(data.get("path"), str) and len(data["path"]) <= 200 else None
             found = data.get("issues")
             for issue in found if isinstance(found, list) else []:
                 steps = issue.get("path") if isinstance(issue, dict) else None
                 if isinstance(steps, list) and all(isinstance(step, (str, int)) for step in steps):
-                    issues.append(".".join(map(str, steps))[:100])
+                    issues.append(named(".".join(map(str, steps))[:100]))
     return RefusedError(answer.status, name=name, path=path, issues=tuple(issues[:5]))
 
 

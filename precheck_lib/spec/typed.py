@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from precheck_lib.spec.yaml_text import Path
 
     Note = Callable[[Path, str], None]
+
+_MOST_KNOWN = 1000
+"""Names among which a guess is made: among more it would take longer than anybody waits for a hint."""
 
 BAD = object()
 """What comes of a value that could not be converted; its faults have been noted."""
@@ -35,6 +38,8 @@ def convert(value: Any, type_: Any, path: Path, note: Note) -> Any:
     if type_ is Any:
         return value
     origin, arguments = get_origin(type_), get_args(type_)
+    if origin is Annotated:  # its description is for the schema
+        return convert(value, arguments[0], path, note)
     if origin in (Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
@@ -70,7 +75,8 @@ def guess(key: str, known: Iterable[Any]) -> str:
     """Return what was probably meant, as the end of a sentence; empty where nothing is near."""
     import difflib
 
-    near = difflib.get_close_matches(key, [name for name in known if isinstance(name, str)], n=1)
+    names = [name for name in known if isinstance(name, str)]
+    near = difflib.get_close_matches(key, names, n=1) if len(names) <= _MOST_KNOWN else []
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import signal
 import sys
 import threading
@@ -20,53 +19,17 @@ from precheck_lib.bounded import child, marked, process
 from precheck_lib.bounded.budget import Budget
 from precheck_lib.bounded.process import MARK, ChildResult, Command, find_program, run_children
 from precheck_lib.errors import Cancelled, DeadlineError
-from tests.bounded.hostile import deadline_when
+from tests.bounded.offspring import ENV, LEAVE, OVERRUN, SLEEP, Offspring
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LIMIT = 0.3
-OVERRUN = 0.5
-
-ENV = {"PATH": "/usr/bin:/bin"}
-FORK = "import os, sys, time, signal\n"
-SLEEP = "ready(); time.sleep(60)\n"
-
-
-class Family:
-    """Children and grandchildren of one test, known by a word in their arguments.
-
-    Their code can call `ready()`: `deadline_when_ready` waits for that, so that no test depends on how fast they begin.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.word = secrets.token_hex(8)
-        self.folder = folder
-        folder.mkdir()
-
-    def python(self, code: str, *arguments: str, env: dict[str, str] | None = None) -> Command:
-        ready = f"def ready(): open({str(self.folder)!r} + '/' + str(os.getpid()), 'w').close()\n"
-        argv = [sys.executable, "-I", "-S", "-c", FORK + ready + code, *arguments, self.word]
-        return Command(argv=argv, env=ENV if env is None else env)
-
-    def deadline_when_ready(
-        self, count: int = 1, *, overrun: float = OVERRUN
-    ) -> contextlib.AbstractContextManager[Budget]:
-        """A budget that ends 0.1 s after so many are ready; the block has to end within `overrun` seconds more."""
-        return deadline_when(lambda: len(os.listdir(self.folder)) >= count, overrun=overrun)
-
-    def alive(self) -> list[psutil.Process]:
-        found = []
-        for one in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if self.word in one.cmdline() and one.status() != psutil.STATUS_ZOMBIE:
-                    found.append(one)
-        return found
 
 
 @pytest.fixture
-def family(tmp_path: Path) -> Iterator[Family]:
-    made = Family(tmp_path / "ready")
+def family(tmp_path: Path) -> Iterator[Offspring]:
+    made = Offspring(tmp_path / "ready")
     yield made
     left = made.alive()
     for one in left:
@@ -85,7 +48,7 @@ def run(command: Command, seconds: float = 10, **options: object) -> ChildResult
 
 def test_a_child_that_ends_is_told_with_what_it_printed(family):
     result = run(family.python("print('hi'); print('oh', file=sys.stderr)"))
-    assert result == ChildResult(ended="exit", code=0, stdout=b"hi\n", stderr=b"oh\n")
+    assert result == ChildResult(ended="exit", code=0, stdout=b"hi\n", stderr=b"oh\n", stderr_bytes=3)
 
 
 def test_a_quick_child_is_not_waited_for():
@@ -120,12 +83,13 @@ STAY = {
 
 def test_children_that_stay_are_ended_at_the_deadline_and_half_a_second(family):
     with family.deadline_when_ready(len(STAY)) as budget:
-        results = run_children([family.python(code) for code in STAY.values()], budget=budget)
-    ended = {
-        name: (result.ended, result.stdout, result.leftover, result.held)
-        for name, result in zip(STAY, results, strict=True)
-    }
+        results = dict(
+            zip(STAY, run_children([family.python(code) for code in STAY.values()], budget=budget), strict=True)
+        )
+    ended = {name: (one.ended, one.stdout, one.leftover, one.held) for name, one in results.items()}
     assert ended == dict.fromkeys(STAY, ("deadline", b"hi\n", False, ()))
+    assert [name for name, one in results.items() if one.stopped] == ["is-stopped"]
+    assert [name for name, one in results.items() if one.stubborn] == ["ignores-sigterm", "is-stopped"]
 
 
 def test_a_child_that_closes_its_pipes_and_ends_later_is_waited_for(family):
@@ -157,6 +121,7 @@ def test_a_flood_on_stderr_is_read_away_and_its_beginning_kept(family, ends_with
     with ends_within(1, flood=True), family.deadline_when_ready() as budget:
         (result,) = run_children([family.python(code)], budget=budget)
     assert (result.ended, result.stdout, result.stderr) == ("deadline", b"hi\n", b"x" * 2048)
+    assert result.stderr_bytes > 1 << 20
 
 
 def test_much_on_stderr_keeps_nobody_from_ending(family):
@@ -189,23 +154,11 @@ def test_a_child_has_its_own_session_the_environment_it_was_given_and_no_descrip
 
 # What children leave behind -----------------------------------------------------------------------------------------
 
-LEAVE = {
-    "in-the-group-with-the-pipe": "if os.fork() == 0: {sleep}",
-    "in-the-group-ignoring-sigterm": "if os.fork() == 0: signal.signal(15, signal.SIG_IGN); {sleep}",
-    "in-the-group-without-the-pipe": "if os.fork() == 0: os.close(1); os.close(2); {sleep}",
-    "in-its-own-session-with-the-pipe": "if os.fork() == 0: os.setsid(); {sleep}",
-    "in-its-own-session-without-the-pipe": "if os.fork() == 0: os.setsid(); os.close(1); os.close(2); {sleep}",
-    "orphaned-with-the-pipe": "if os.fork() == 0:\n os.setsid()\n if os.fork() == 0: {sleep}\n os._exit(0)",
-    "orphaned-without-the-pipe": "if os.fork() == 0:\n os.setsid(); os.close(1); os.close(2)\n"
-    " if os.fork() == 0: {sleep}\n os._exit(0)",
-}
-
-
 AWAIT = "while len(os.listdir({folder!r})) < {count}: time.sleep(0.01)\n"
 """Wait until so many of the others are ready."""
 
 
-def leaving(family: Family, after: str) -> list[Command]:
+def leaving(family: Offspring, after: str) -> list[Command]:
     return [family.python(code.format(sleep=SLEEP.strip()) + "\n" + after) for code in LEAVE.values()]
 
 
@@ -214,14 +167,27 @@ def test_what_children_that_have_ended_left_behind_is_ended(family, ends_within)
     commands = leaving(family, others + "print('hi', flush=True)")
     with ends_within(0.7, overrun=OVERRUN):
         results = dict(zip(LEAVE, run_children(commands, budget=Budget(10)), strict=True))
-    assert results == dict.fromkeys(LEAVE, ChildResult(ended="exit", stdout=b"hi\n", leftover=True))
+    assert results == {
+        name: ChildResult(
+            ended="exit",
+            stdout=b"hi\n",
+            leftover=True,
+            others=1,
+            away=int("in-the-group" not in name),
+            pipe_held="with-the-pipe" in name or "sigterm" in name,
+        )
+        for name in LEAVE
+    }
     assert family.alive() == []
 
 
 def test_what_children_at_their_deadline_have_started_is_ended(family):
     with family.deadline_when_ready(2 * len(LEAVE)) as budget:
         results = run_children(leaving(family, SLEEP), budget=budget)
-    assert [(result.ended, result.held) for result in results] == [("deadline", ())] * len(LEAVE)
+    told = {name: (one.ended, one.others, one.held) for name, one in zip(LEAVE, results, strict=True)}
+    # What obeys the SIGTERM that its group gets is gone before anybody counts.
+    obeys = ("in-the-group-with-the-pipe", "in-the-group-without-the-pipe")
+    assert told == {name: ("deadline", int(name not in obeys), ()) for name in LEAVE}
     assert family.alive() == []
 
 
@@ -316,16 +282,58 @@ def test_an_empty_part_of_the_path_is_the_working_folder(tmp_path, monkeypatch):
     assert run(Command(argv=["tool"], env={"PATH": "/nonexistent::/bin"})).stdout == b"here\n"
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [(b"\0\0\0\0", "Exec format error"), (b"#!/no/such/interpreter\n", "No such file or directory")],
-)
-def test_a_program_that_cannot_be_started_is_told(content, said, tmp_path):
-    tool = tmp_path / "tool"
-    tool.write_bytes(content)
+UNFIT = {
+    "nothing-known": (b"\0\0\0\0", "wrong-format", ""),
+    "no-first-line": (b"echo hi\n", "wrong-format", ""),
+    "empty": (b"", "wrong-format", ""),
+    "another-processor": (b"\x7fELF" + b"\0" * 60, "wrong-format", "ELF"),
+    "no-interpreter": (b"#!/no/such/interpreter\n", "no-interpreter", "/no/such/interpreter"),
+    "windows-line-end": (b"#!/bin/sh\r\necho hi\r\n", "no-interpreter", "/bin/sh\r"),
+    "interpreter-with-options": (b"#! /no/such/one -x\n", "no-interpreter", "/no/such/one"),
+    "an-empty-first-line": (b"#!\n", "wrong-format", ""),
+}
+
+
+def test_a_program_that_cannot_be_started_is_told(tmp_path):
+    for name, (content, _, _) in UNFIT.items():
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / name).chmod(0o755)
+    results = run_children([Command(argv=[str(tmp_path / name)], env=ENV) for name in UNFIT], budget=Budget(10))
+    told = {name: (one.ended, one.stderr.decode()) for name, one in zip(UNFIT, results, strict=True)}
+    assert told == {name: (ended, said) for name, (_, ended, said) in UNFIT.items()}
+
+
+def test_a_program_whose_loader_is_missing_is_told(tmp_path):
+    # As a release for another C library is: the file is there, and the system says that there is no such file.
+    tool, loader = tmp_path / "tool", b"/lib64/ld-linux-x86-64.so.2"
+    image = Path(sys.executable).resolve().read_bytes()
+    if loader not in image[:4096]:
+        pytest.skip("this interpreter has no such loader")
+    tool.write_bytes(image.replace(loader, b"/lib64/ld-nowhere-86-64.so.2"[: len(loader)], 1))
     tool.chmod(0o755)
     result = run(Command(argv=[str(tool)], env=ENV))
-    assert (result.ended, result.stderr.decode()) == ("failed", said)
+    assert (result.ended, result.stderr) == ("no-interpreter", b"its dynamic loader")
+
+
+def test_a_start_that_does_not_come_back_is_given_up_and_ended_should_it_begin_after_all(
+    family, monkeypatch, ends_within
+):
+    # The kernel reads the program before it runs it: on a dead mount that holds whoever starts it.
+    answer, real = threading.Event(), child.subprocess.Popen
+
+    def late(*arguments: object, **more: object) -> object:
+        answer.wait(10)
+        return real(*arguments, **more)
+
+    monkeypatch.setattr(child.subprocess, "Popen", late)
+    with ends_within(LIMIT):
+        (result,) = run_children([family.python(SLEEP)], budget=Budget(LIMIT))
+    assert result.ended == "deadline"
+    answer.set()
+    deadline = time.monotonic() + 10
+    while any(thread.name == "precheck-child" for thread in threading.enumerate()) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert family.alive() == []
 
 
 def test_arguments_that_no_program_can_have_are_told_and_lose_nobody(family):
@@ -352,7 +360,7 @@ def test_a_path_that_does_not_answer_is_a_deadline(monkeypatch, ends_within):
         one, other = run_children([Command(argv=["a"], env=ENV), Command(argv=["b"], env=ENV)], budget=Budget(LIMIT))
     answer.set()
     assert (one.ended, other.ended) == ("deadline", "deadline")
-    assert one.stderr == b"the folders of PATH did not answer when a was looked for"
+    assert one.stderr == b"the folders of PATH did not answer when a was looked for and started"
 
 
 # Many, and together -------------------------------------------------------------------------------------------------

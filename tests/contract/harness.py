@@ -413,8 +413,11 @@ def assert_sound(ended: Ended) -> None:
     for text in ended.messages:
         assert text.strip(), ended
     assert not [line for line in ended.err.splitlines() if line.startswith("Traceback")], ended
+    out = ended.out
+    if ended.env.get("GITHUB_ACTIONS") == "true":  # what the runner is told to mask is what is secret
+        out = "".join(line for line in out.splitlines(keepends=True) if not line.startswith("::add-mask::"))
     for secret in secrets_of(ended.env):
-        for where in (ended.out, ended.err, ended.raw.decode("utf-8")):
+        for where in (out, ended.err, ended.raw.decode("utf-8")):
             assert secret not in where, f"a secret is shown: {ended}"
 
 

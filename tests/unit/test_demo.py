@@ -17,6 +17,7 @@ from precheck_lib.demo import DEMOS, Play, list_lines, shortened
 from precheck_lib.interrupt import Interrupts
 from precheck_lib.spec import load_spec
 from precheck_lib.watcher import Watcher
+from tests.runner_grammar import commands
 
 MOST_SECONDS = 3.0
 QUICK = 0.4
@@ -65,6 +66,17 @@ SHOWN = {
 }
 
 
+# The keys and passwords that the demo is made of.
+SECRETS = ("stand-in-openai-key", "stand-in-anthropic-key", "stand-in-gemini-key", "stand-in-ollama-key")
+SECRETS += (
+    "hunter2hunter2",
+    "right-password",
+    "wrong-password",
+    "b3BlbmNvZGU6d3JvbmctcGFzc3dvcm",
+    "d3JvbmctcGFzc3dvcm",
+)
+
+
 class Played:
     """A demo that has ended: its exit code, its lines, its report, and how long it took."""
 
@@ -89,14 +101,25 @@ def interrupts():
 
 @pytest.fixture
 def play(tmp_path, monkeypatch, capfd):
-    """Carry out `demo` in an environment of nothing; no file of it may be left anywhere."""
+    """Carry out `demo` in an environment of nothing but secrets; no file of it may be left anywhere.
+
+    With `on_github` all writers write. None of it may hold a secret, neither of the environment nor made up.
+    """
     place = tmp_path / "temporary"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(os, "environ", {})
+    github = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        "GITHUB_OUTPUT": str(tmp_path / "outputs"),
+    }
 
-    def carry_out(*arguments):
+    def carry_out(*arguments, on_github=False):
+        canary = "canary-of-the-environment"
+        env = {"TEST_OPENAI_API_KEY": canary, "OPENCODE_CONFIG_CONTENT": json.dumps({"apiKey": canary})}
+        monkeypatch.setattr(os, "environ", {**env, **(github if on_github else {})})
+        arguments = [*arguments, *(["--junit", str(tmp_path / "report.xml")] if on_github else [])]
         interrupts = Interrupts()
         interrupts.install()
         file = tmp_path / "report.json"
@@ -109,7 +132,13 @@ def play(tmp_path, monkeypatch, capfd):
         took = time.monotonic() - began
         assert list(place.iterdir()) == []
         report = json.loads(file.read_bytes()) if file.exists() else None
-        return Played(code, capfd.readouterr(), report, took)
+        captured = capfd.readouterr()
+        files = [path.read_text(encoding="utf-8") for path in tmp_path.iterdir() if path.is_file()]
+        for text in (captured.out, captured.err, *files):
+            assert [secret for secret in (canary, *SECRETS) if secret in text] == []
+        told = commands(captured.out) + commands(captured.err)
+        assert {command.name for command in told} <= ({"error", "warning"} if on_github else set())
+        return Played(code, captured, report, took)
 
     return carry_out
 
@@ -149,7 +178,7 @@ def test_every_fault_has_its_line_in_the_list_and_its_row_here():
 def test_a_fault_shows_what_it_says(play, monkeypatch, name):
     if name != "command-hangs":  # the other command has to end in that time
         monkeypatch.setattr(demo, "SHORT", QUICK)
-    played = play("--fault", name)
+    played = play("--fault", name, on_github=True)
     first = played.failures[0]
     assert (first["code"], played.report["exit_code"], played.code) == (*SHOWN[name], SHOWN[name][1])
     assert first["message"] in played.err[0]

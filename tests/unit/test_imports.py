@@ -104,8 +104,8 @@ def test_handlers_are_set_before_anything_else_is_imported():
 # From the foundation up; a room imports from its own row and from those before it here. One that stands in no row is a
 # command of its own: it may import anything but the command line.
 ROWS = (
-    ("errors", "units"),
-    ("bounded", "catalogue", "redact", "terminal", "watcher"),
+    ("errors", "sequences", "units"),
+    ("bounded", "catalogue", "redact", "spellings", "terminal", "watcher"),
     ("outcome", "interrupt"),
     ("findings",),
     ("servers", "gpu"),

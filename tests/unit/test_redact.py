@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import re
+import shlex
+import time
 from urllib.parse import quote, quote_plus
+from xml.sax.saxutils import escape, quoteattr
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precheck_lib.redact import SECRET_NAME, SHORTEST, Redactor
+from precheck_lib.redact import (
+    SECRET_NAME,
+    SHORTEST,
+    Redactor,
+    basic_token,
+    parts,
+    secrets_by_name,
+    without_credentials,
+    without_url_credentials,
+)
 
 KEY = "sk-proj-0123456789abcdef/+=."
 
@@ -55,6 +69,7 @@ def test_metacharacters_are_only_characters():
         'schlüssel "ß"',
         "a/b+c d=&%",
         "'single' \x1b",
+        "<a href=\"?b&c\">'ü'",
     ],
 )
 def test_every_usual_form_of_a_secret_is_found(secret):
@@ -67,9 +82,128 @@ def test_every_usual_form_of_a_secret_is_found(secret):
         "path of a URL": quote(secret),
         "form": quote_plus(secret),
         "lower-case escapes": re.sub("%..", lambda match: match[0].lower(), quote(secret, safe="")),
+        "Go's JSON": json.dumps(secret)[1:-1].replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
+        "PHP's JSON": json.dumps(secret)[1:-1].replace("/", "\\/"),
+        "JSON inside of JSON": json.dumps(json.dumps(secret)[1:-1])[1:-1],
+        "JSON inside of JSON as Python quotes it": repr(json.dumps(json.dumps(secret)[1:-1])[1:-1])[1:-1],
+        "Python's bytes": repr(secret.encode())[2:-1],
+        "a shell's argument": shlex.quote(secret).removeprefix("'").removesuffix("'"),
+        "a shell's argument with backslashes": secret.replace("'", "'\\''"),
+        "XML": escape(secret),
+        "an attribute of XML": escape(secret, {'"': "&quot;", "'": "&apos;"}),
+        "an attribute of XML with quotes": quoteattr(secret)[1:-1].replace("&#10;", "\n").replace("&#9;", "\t"),
+        "HTML": html.escape(secret),
+        "HTML as templates write it": html.escape(secret).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
+        "HTML in ASCII": html.escape(secret).encode("ascii", "xmlcharrefreplace").decode(),
+        "hex": secret.encode().hex(),
+        "capital hex": secret.encode().hex().upper(),
+        "base64": base64.b64encode(secret.encode()).decode().rstrip("="),
+        "base64 for URLs": base64.urlsafe_b64encode(secret.encode()).decode().rstrip("="),
     }
     for name, form in forms.items():
-        assert shown(f"<{form}>", secret) == "<***>", name
+        assert shown(f"<{form}>", secret) in ("<***>", "<***=>"), name
+
+
+@pytest.mark.parametrize("before", ["", "x", "ab", "opencode:", "öäü"])
+def test_a_secret_inside_of_something_that_was_encoded_is_found(before):
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        encoded = encode(f"{before}{KEY}ü{before}".encode()).decode()
+        left = shown(f"got {encoded}!", KEY)
+        assert "***" in left
+        # At both ends a character that is partly of what stands there may stay.
+        assert not any(encoded[place : place + 4] in left for place in range(len(before) + 4, len(encoded) - 16))
+
+
+@pytest.mark.parametrize("split", ["\x1b[1m", "\x1b]0;title\x07", "\x1b[\x1b[0m1m", "\ufe0f", "\x9b1m", "\x1b(B"])
+def test_control_sequences_do_not_split_a_secret(split):
+    assert shown(f"got {KEY[:9]}{split}{KEY[9:]} here", KEY) == "got *** here"
+    assert shown(f"got {KEY[:9]}{split}{KEY[9:]} and {KEY}", KEY) == "got *** and ***"
+    assert shown(f"{split}no secret{split}", KEY) == f"{split}no secret{split}"
+
+
+def test_a_secret_that_holds_control_sequences_is_found_with_them_and_without():
+    coloured = "\x1b[1mcolour\x1b[0m-is-secret"
+    assert shown(f"<{coloured}> <colour-is-secret>", coloured) == "<***> <***>"
+
+
+def test_a_backslash_before_what_is_no_secret_stays():
+    assert shown(r"C:\Users\x and \n", KEY) == r"C:\Users\x and \n"
+
+
+# Several lines, names, Basic -----------------------------------------------------------------------------------------
+
+
+def test_each_line_of_a_secret_is_one():
+    key = "-----BEGIN-----\r\n  first-line-of-it  \nshort\n-----END-----\n"
+    assert parts(key) == [key, key.strip(), "-----BEGIN-----", "first-line-of-it", "-----END-----"]
+    assert shown("a first-line-of-it b short", key) == "a *** b short"
+
+
+def test_the_lines_of_a_document_are_none_but_what_is_secret_in_it_is():
+    document = json.dumps({"provider": {"options": {"apiKey": "api-key-of-ollama"}}}, indent=2)
+    assert parts(document) == [document, "api-key-of-ollama"]
+    assert parts("short") == []
+
+
+def test_the_values_of_variables_with_secret_names_are_found():
+    env = {"MY_TOKEN": "a", "HOME": "/root", "TEST_GEMINI_API_KEY": "b", "EMPTY_SECRET": ""}
+    assert secrets_by_name(env) == ["a", "b", ""]
+
+
+def test_basic_authentication_is_utf_8_and_takes_any_bytes():
+    assert basic_token("opencode", "pässword") == base64.b64encode("opencode:pässword".encode()).decode()
+    assert basic_token("a", "\udcff") == base64.b64encode(b"a:\xff").decode()
+
+
+# What looks like a secret --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("at http://ci:hunter2@host:1/x", "at http://***@host:1/x"),
+        ("ws://ci@host wss://a:b@c@host/d@e", "ws://***@host wss://***@host/d@e"),
+        ("http://host/x?token=abc&n=1&api_key=def#f", "http://host/x?token=***&n=1&api_key=***#f"),
+        ("https://registry/@scope/x@1.2", "https://registry/@scope/x@1.2"),
+        ("a@b and x?token=1", "a@b and x?token=1"),
+        ("http://host/x?page=2&tokens_max=5", "http://host/x?page=2&tokens_max=5"),
+    ],
+)
+def test_a_url_shows_no_credentials(text, left):
+    assert without_url_credentials(text) == left
+    assert shown(text) == left
+    assert without_credentials(text) == left
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("got Bearer abcdefghijklmnopqrst.", "got Bearer ***"),
+        ("Authorization: Basic b3BlbmNvZGU6cGFzc3dvcmQ=", "Authorization: Basic ***"),
+        ('{"apiKey": "abc12345"}', '{"apiKey": "***"}'),
+        ("api_key=abc12345, n=1", "api_key=***, n=1"),
+        ("password: hunter2hunter2", "password: ***"),
+        ("bad sk-proj-0123456789abcdef-_x!", "bad ***!"),
+        ("ghp_0123456789abcdefABCD is old", "*** is old"),
+        ("eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl", "***"),
+        # Words of a sentence stay.
+        ("invalid token: unexpected end of key: temperature", "invalid token: unexpected end of key: temperature"),
+        ("Basic authentication is needed", "Basic authentication is needed"),
+        ("model 'qwen3:8b' not found, sha256:0123456789abcdef", "model 'qwen3:8b' not found, sha256:0123456789abcdef"),
+        ("llama-server process has terminated: exit status 2", "llama-server process has terminated: exit status 2"),
+    ],
+)
+def test_what_looks_like_a_credential_is_hidden_in_the_words_of_a_server(text, left):
+    assert without_credentials(text) == left
+
+
+@pytest.mark.parametrize("unit", ["key:", "-eyJ", "://", "?;", "Basic ", "sk-", "?a", "\\", "\x1b"])
+def test_no_text_makes_it_slow(unit):
+    text = unit * (4096 // len(unit))
+    began = time.process_time()
+    without_credentials(text)
+    shown(text * 20, KEY, 'with "quotes" \\ ')
+    assert time.process_time() - began < 1
 
 
 def test_secrets_that_overlap_leave_nothing_between_them():
@@ -183,8 +317,6 @@ def test_a_list_of_secrets_is_looked_into_too():
 
 
 def test_many_secrets_in_a_long_text_cost_little():
-    import time
-
     redactor = Redactor([f"{number:04}-secret-of-many" * 3 for number in range(50)])
     began = time.process_time()
     assert redactor.text("x" * 1_000_000).count("*") == 0

@@ -75,6 +75,7 @@ def test_a_failure_before_the_signal_stays_and_the_run_is_cancelled(bench, inter
     assert outcomes(report) == {"a": "failed", "b": "skipped for a"}
     assert codes(report) == {"a": ["usage"]}
     assert (report.verdict, report.exit_code) == ("cancelled", 130)
+    assert report.remarks == ["the run was ended by SIGINT after its first failure"]
 
 
 def test_a_cancelled_check_says_so_once(bench, interrupts, signal_now):
@@ -159,7 +160,7 @@ def test_a_second_signal_ends_the_waits_of_a_cleanup(bench, interrupts, signal_n
 
     report = bench.run(bench.changes("c", failing_load(cleanup), reserve=60.0), interrupts=interrupts)
     assert seen[0] < 1
-    assert report.remarks == ["unconfirmed"]
+    assert report.remarks == ["unconfirmed", "the run was ended by SIGTERM after its first failure"]
     assert (report.verdict, report.exit_code) == ("cancelled", 143)
 
 
@@ -177,7 +178,7 @@ def test_a_cleanup_that_lets_the_second_signal_through_still_ends_in_a_report(
 
     report = bench.run(bench.changes("c", failing_load(cleanup), reserve=60.0), interrupts=interrupts)
     assert (report.verdict, report.exit_code) == ("cancelled", 143)
-    assert len(report.remarks) == 1
+    assert len(report.remarks) == 2
 
 
 def test_it_is_known_while_models_may_be_held_and_only_then(bench, interrupts):

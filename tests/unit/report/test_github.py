@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
 
 import pytest
 
@@ -17,50 +16,22 @@ from precheck_lib.report.github import (
     SUMMARY_LIMIT,
     WHO,
     annotation_lines,
+    mask_lines,
     output_text,
     outputs,
     summary,
 )
 from precheck_lib.report.text import clean
+from tests.runner_grammar import commands, read_outputs, rows
 
 MESSAGE_LIMIT = 4096  # UTF-16 units, cut by the runner without a word
 
 
-class Command(NamedTuple):
-    """A workflow command as the runner has understood it."""
-
-    name: str
-    properties: dict[str, str]
-    data: str
-
-
-def unescape(text, *pairs):
-    for code, character in (*pairs, ("%0D", "\r"), ("%0A", "\n"), ("%25", "%")):
-        text = text.replace(code, character)
-    return text
-
-
-def properties_of(text, separator, *escapes):
-    pairs = [part.partition("=") for part in text.split(separator)]
-    return {name.strip(): unescape(value, *escapes) for name, is_pair, value in pairs if is_pair and value}
-
-
 def command_of(line):
-    """Find the command in a line of a log, as the runner's ActionCommand does: the `::` form, else the `##[` form."""
-    begun = line.lstrip()
-    if begun.startswith("::"):
-        header, ended, data = begun[2:].partition("::")
-        name, _, rest = header.partition(" ")
-        if ended and name:
-            found = properties_of(rest, ",", ("%3A", ":"), ("%2C", ","))
-            return Command(name.lower(), found, unescape(data))
-    _, is_old, old = line.partition("##[")
-    header, ended, data = old.partition("]")
-    if is_old and ended:
-        name, _, rest = header.partition(" ")
-        escapes = (("%3B", ";"), ("%5D", "]"))
-        return Command(name.lower(), properties_of(rest, ";", *escapes), unescape(data, *escapes))
-    return None
+    """The one command in a line of a log, if there is one."""
+    found = commands(line)
+    assert len(found) <= 1
+    return found[0] if found else None
 
 
 def annotations(report, workspace=None, **more):
@@ -70,24 +41,36 @@ def annotations(report, workspace=None, **more):
 
 
 def bodies(report, **more):
-    return [command.data for command in annotations(report, **more)]
+    return [command.value for command in annotations(report, **more)]
 
 
-@pytest.mark.parametrize(
-    ("line", "name"),
-    [
-        ("::error title=a%3A b::c", "error"),
-        ("  ::ERROR::c", "error"),
-        ("model x ##[error]boo", "error"),
-        ("##[add-mask]a", "add-mask"),
-        ("a ::error::b", None),
-        ("::error", None),
-        ("# #[error]a", None),
-    ],
-)
-def test_the_parser_of_these_tests_sees_commands_where_the_runner_does(line, name):
-    found = command_of(line)
-    assert (found and found.name) == name
+# Masks ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_secret_is_masked_as_the_runner_will_see_it():
+    for secret in ("sk-0123456789", "100% ::error::x", 'a"b\\c&<d>/+ü', "##[error]x", "::add-mask::x", "%0A%25%0D%3A"):
+        (line,) = mask_lines([secret])
+        assert commands(line) == [("add-mask", {}, secret)]
+
+
+def test_each_line_of_a_secret_is_masked_on_its_own_and_short_ones_are_not():
+    lines = mask_lines(["-----BEGIN-----\r\n  first line  \rshort\n{\nsecond-line\n"])
+    assert lines == ["::add-mask::-----BEGIN-----", "::add-mask::first line", "::add-mask::second-line"]
+
+
+def test_short_and_empty_secrets_are_not_masked():
+    assert mask_lines(["", "seven77", "  seven77  ", "\n\n"]) == []
+    assert mask_lines(["eight888"]) == ["::add-mask::eight888"]
+
+
+def test_what_is_secret_in_a_document_is_masked_beside_the_whole():
+    document = '{"provider": {"x": {"options": {"apiKey": "key-of-x-1", "baseURL": "http://x"}}}}'
+    assert mask_lines([document, "key-of-x-1"]) == [f"::add-mask::{document}", "::add-mask::key-of-x-1"]
+
+
+def test_bytes_that_are_no_utf_8_are_masked_as_the_runner_reads_them():
+    assert mask_lines(["key-\udcff\udcfe-of-bytes"]) == ["::add-mask::key-\ufffd\ufffd-of-bytes"]
+    assert mask_lines(["half-\ud83d-a-pair"]) == ["::add-mask::half-?-a-pair"]
 
 
 # One annotation -------------------------------------------------------------------------------------------------------
@@ -180,7 +163,7 @@ def test_percent_and_line_breaks_arrive_as_they_were_meant(make):
     report = make.report(make.check("a", "failed", findings=[finding]))
     (line,) = annotation_lines(report, workspace=None)
     assert "76 %25 are on the GPU, %250A is" in line
-    assert "a: 76 % are on the GPU, %0A is no break. Why: a b." in command_of(line).data
+    assert "a: 76 % are on the GPU, %0A is no break. Why: a b." in command_of(line).value
 
 
 def test_colons_commas_and_equals_signs_in_a_host_name_keep_the_properties_whole(make):
@@ -191,7 +174,7 @@ def test_colons_commas_and_equals_signs_in_a_host_name_keep_the_properties_whole
     assert header.count("=") == 1  # act drops a property with a second one
     found = command_of(line)
     assert found.properties == {"title": "precheck: a::b, c d%0A: not ready - tcp.failed"}
-    assert found.data.startswith("Your code was not tested.")
+    assert found.value.startswith("Your code was not tested.")
 
 
 # Where it stands ------------------------------------------------------------------------------------------------------
@@ -244,7 +227,7 @@ def test_the_first_failure_comes_first_and_warnings_last(make):
     )
     found = annotations(report)
     assert [command.name for command in found] == ["error"] * 3 + ["warning"] * 2
-    told = [re.search(r"\b[a-d]: \w+", command.data)[0] for command in found]
+    told = [re.search(r"\b[a-d]: \w+", command.value)[0] for command in found]
     assert told == ["b: first", "b: second", "c: third", "a: odd", "b: odd"]
 
 
@@ -252,7 +235,7 @@ def test_a_warning_does_not_say_that_anything_was_not_tested(make):
     mild = make.finding("odd", code="opencode.config-dropped", severity="warning", remedy="Look.", who="job")
     (found,) = annotations(make.report(make.check("a", findings=[mild])))
     assert found.properties == {"title": "precheck: gpu-01-a - opencode.config-dropped"}
-    assert found.data == "a: odd. What to do (the job's author): Look."
+    assert found.value == "a: odd. What to do (the job's author): Look."
 
 
 def test_a_run_that_passed_without_warnings_has_no_annotation(make):
@@ -270,7 +253,7 @@ def many(make, failures, warnings):
 def test_there_are_at_most_nine_of_a_kind_and_the_last_says_how_many_more_there_are(make, count):
     found = annotations(many(make, count, count))
     for kind, word in (("error", "failure"), ("warning", "warned")):
-        of_kind = [command.data for command in found if command.name == kind]
+        of_kind = [command.value for command in found if command.name == kind]
         assert len(of_kind) == MOST_OF_A_KIND
         told = [number for number in range(count) if any(f"{word} {number}." in data for data in of_kind)]
         if count == MOST_OF_A_KIND:
@@ -286,14 +269,22 @@ def test_what_the_cleanup_left_is_an_annotation_of_its_own_with_its_remedy(make)
     report.remarks = ["Ollama cleanup unload/observation failed (exit 7) of m", "native residency remains unconfirmed"]
     _, found = annotations(report)
     assert found.properties["title"].endswith(" - run.unconfirmed")
-    assert "cleanup: Ollama cleanup unload/observation failed (exit 7) of m; native residency remains" in found.data
-    assert CATALOGUE["run.unconfirmed"].remedy in found.data
+    assert "cleanup: Ollama cleanup unload/observation failed (exit 7) of m; native residency remains" in found.value
+    assert CATALOGUE["run.unconfirmed"].remedy in found.value
 
 
 def test_a_failure_without_a_reason_and_a_report_that_contradicts_itself_are_annotated(make):
     assert "a: the check failed and gave no reason" in bodies(make.report(make.check("a", "failed", findings=[])))[0]
     (body,) = bodies(make.report(make.check("a"), exit_code=70, verdict="error"))
     assert "precheck: the run ended with exit code 70 (error) and no check says why" in body
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31m.yml", "a\u2028.yml", "a##[error].yml", "a\n.yml", "a\u202e.yml"])
+def test_a_place_that_could_not_be_shown_as_it_is_is_left_out(make, name):
+    report = make.report(make.check("a", "failed", source=Source(f"/w/{name}", 3)))
+    (line,) = annotation_lines(report, workspace="/w")
+    assert line.startswith("::error title=")
+    assert line.isprintable()
 
 
 # Where the job goes on ------------------------------------------------------------------------------------------------
@@ -303,7 +294,9 @@ def test_where_the_job_goes_on_failures_are_warnings_that_say_so(make):
     (found,) = annotations(failing(make), only_warn=True)
     assert found.name == "warning"
     assert found.properties["title"] == "precheck: gpu-01-a not ready - tcp.failed"
-    assert found.data.startswith("The job goes on, on a machine that is not fit for it. codex-tcp: the port is closed.")
+    assert found.value.startswith(
+        "The job goes on, on a machine that is not fit for it. codex-tcp: the port is closed."
+    )
 
 
 @pytest.mark.parametrize("verdict", ["error", "cancelled"])
@@ -312,14 +305,14 @@ def test_what_ends_the_job_all_the_same_is_an_error(make, verdict):
     report.verdict = verdict
     (found,) = annotations(report, only_warn=True)
     assert found.name == "error"
-    assert found.data.startswith("Your code was not tested.")
+    assert found.value.startswith("Your code was not tested.")
 
 
 def test_failures_that_are_warnings_share_the_room_with_the_warnings(make):
     found = annotations(many(make, 5, 8), only_warn=True)
     assert [command.name for command in found] == ["warning"] * MOST_OF_A_KIND
-    assert "failure 0" in found[0].data
-    assert found[-1].data == "5 more are in the log, the job summary and the reports."
+    assert "failure 0" in found[0].value
+    assert found[-1].value == "5 more are in the log, the job summary and the reports."
 
 
 # Hostile texts --------------------------------------------------------------------------------------------------------
@@ -337,38 +330,20 @@ def test_of_hostile_texts_the_runner_sees_only_our_annotations(make, hostile):
         assert set(found.properties) <= {"title", "file", "line"}
         assert found.properties["title"].startswith("precheck: ")
         assert "=" not in found.properties["title"]
-        assert len(found.data) <= BODY_LIMIT
-        assert len(found.data.encode("utf-16-le")) // 2 <= MESSAGE_LIMIT
-        assert command_of(found.data) is None
-        assert "\n" not in found.data
+        assert len(found.value) <= BODY_LIMIT
+        assert len(found.value.encode("utf-16-le")) // 2 <= MESSAGE_LIMIT
+        assert command_of(found.value) is None
+        assert "\n" not in found.value
 
 
 def test_of_hostile_texts_the_runner_sees_no_command_in_what_is_printed_beside(make, hostile):
     report = make.hostile(hostile)
     for line in (*map(check_line, report.checks), *finding_lines(report)):
-        assert command_of(line) is None
+        assert commands(line) == []
+        assert line.isprintable()
 
 
 # Outputs --------------------------------------------------------------------------------------------------------------
-
-
-def read_outputs(text):
-    """Read a file of outputs as the runner does."""
-    found, lines = {}, iter(text.split("\n"))
-    for line in lines:
-        if not line:
-            continue
-        name, heredoc, delimiter = line.partition("<<")
-        if heredoc and "=" not in name:
-            value = []
-            while (part := next(lines)) != delimiter:
-                value.append(part)
-            found[name] = "\n".join(value)
-        else:
-            name, is_pair, value = line.partition("=")
-            assert is_pair, line
-            found[name] = value
-    return found
 
 
 def written(make_report, **paths):
@@ -442,14 +417,6 @@ def test_a_value_of_nothing_but_white_space_is_an_empty_output():
 
 
 # Summary --------------------------------------------------------------------------------------------------------------
-
-UNESCAPED_BAR = re.compile(r"(?<!\\)\|")
-
-
-def rows(text):
-    """The cells of each line of each table."""
-    lines = [line for line in text.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in UNESCAPED_BAR.split(line)[1:-1]] for line in lines]
 
 
 def test_a_summary_has_verdict_findings_and_times_against_budgets(make):
@@ -559,6 +526,15 @@ def test_a_summary_has_a_limit_far_below_the_runners(make):
     assert len(text.encode()) <= SUMMARY_LIMIT <= 1 << 20
     assert text.endswith("\n\n(cut: the reports have all of it)\n")
     assert text.startswith("### ❌")
+
+
+def test_a_bare_url_in_a_summary_is_no_link(make):
+    report = make.report(make.check("a", "failed", findings=[make.finding("see http://evil/x and www.evil.org")]))
+    text = summary(report)
+    assert "see http&colon;//evil/x and www\\.evil\\.org" in text
+    # GitHub links a bare URL where it reads `://` or `www.` in the source.
+    assert "://" not in text
+    assert "www." not in text
 
 
 def test_texts_of_the_summary_are_cleaned_before_they_are_escaped(make):

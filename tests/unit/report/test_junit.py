@@ -3,53 +3,14 @@
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ET
 
 import junit_xml
-import lxml.etree
 import pytest
 
 from precheck_lib.outcome import Host, Source, SpecIdentity
 from precheck_lib.report import junit_bytes
 from precheck_lib.report.junit import place
-
-# The rules of junit-10.xsd of Jenkins' xUnit plugin: element -> attributes (with a star those that must be
-# there) and children.
-SCHEMA = {
-    "testsuites": ("name time tests failures errors", "testsuite"),
-    "testsuite": (
-        "name* tests* failures* errors* group time skipped timestamp hostname id package file log url",
-        "properties testcase system-out system-err",
-    ),
-    "properties": ("", "property"),
-    "property": ("name* value*", ""),
-    "testcase": ("name* time classname group", "skipped error failure system-out system-err"),
-    "failure": ("type message", ""),
-    "error": ("type message", ""),
-    "skipped": ("type message", ""),
-    "system-out": ("", ""),
-    "system-err": ("", ""),
-}
-
-
-def parse(written):
-    """Both parsers must read it, and read the same."""
-    root = ET.fromstring(written)
-    strict = lxml.etree.fromstring(written, lxml.etree.XMLParser(huge_tree=True))
-    assert [(e.tag, dict(e.attrib), e.text) for e in root.iter()] == [
-        (e.tag, dict(e.attrib), e.text) for e in strict.iter()
-    ]
-    return root
-
-
-def check_schema(root):
-    for element in root.iter():
-        attributes, children = (rule.split() for rule in SCHEMA[element.tag])
-        assert set(element.attrib) <= {name.rstrip("*") for name in attributes}
-        assert {name.rstrip("*") for name in attributes if name.endswith("*")} <= set(element.attrib)
-        assert {child.tag for child in element} <= set(children)
-        if "time" in element.attrib:
-            assert re.fullmatch(r"\d+\.\d{3}", element.get("time"))
+from tests.junit_schema import check_schema, parse
 
 
 @pytest.fixture

@@ -53,7 +53,10 @@ def test_only_a_200_has_an_object(answer: Any) -> None:
     [
         ("x", "'x'"),
         ("it's", '"it\'s"'),
-        ("a\x1b[31m\n", "'a\\x1b[31m\\n'"),
+        ("a\x1b[31m\n", "'a\\n'"),
+        ("a\x1b and \x9b", "'a\\\\x1b and \\\\x9b'"),
+        ("at http://ci:hunter2@host/, key=abc12345", "'at http://***@host/, key=***'"),
+        ("x" * 10_000_000, repr("x" * 80) + "…"),
         ("x" * 80, repr("x" * 80)),
         ("x" * 81, repr("x" * 80) + "…"),
         (1, "1"),
