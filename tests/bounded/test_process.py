@@ -315,24 +315,36 @@ def test_a_program_whose_loader_is_missing_is_told(tmp_path):
     assert (result.ended, result.stderr) == ("no-interpreter", b"its dynamic loader")
 
 
+@pytest.mark.parametrize("ended_by", ["deadline", "signal"])
 def test_a_start_that_does_not_come_back_is_given_up_and_ended_should_it_begin_after_all(
-    family, monkeypatch, ends_within
+    ended_by, family, cancel, monkeypatch, ends_within
 ):
     # The kernel reads the program before it runs it: on a dead mount that holds whoever starts it.
-    answer, real = threading.Event(), child.subprocess.Popen
+    answer, starting, real = threading.Event(), threading.Event(), child.subprocess.Popen
+    begun = []
 
     def late(*arguments: object, **more: object) -> object:
+        starting.set()
         answer.wait(10)
-        return real(*arguments, **more)
+        begun.append(real(*arguments, **more))
+        return begun[0]
 
     monkeypatch.setattr(child.subprocess, "Popen", late)
-    with ends_within(LIMIT):
-        (result,) = run_children([family.python(SLEEP)], budget=Budget(LIMIT))
-    assert result.ended == "deadline"
+    if ended_by == "deadline":
+        with ends_within(LIMIT):
+            (result,) = run_children([family.python(SLEEP)], budget=Budget(LIMIT))
+        assert result.ended == "deadline"
+    else:
+        signaller = threading.Thread(target=lambda: (starting.wait(10), cancel.set(15)))
+        signaller.start()
+        with ends_within(LIMIT), pytest.raises(Cancelled):
+            run_children([family.python(SLEEP)], budget=Budget(30, cancel=cancel))
+        signaller.join()
     answer.set()
     deadline = time.monotonic() + 10
     while any(thread.name == "precheck-child" for thread in threading.enumerate()) and time.monotonic() < deadline:
         time.sleep(0.005)
+    assert begun[0].returncode == -signal.SIGKILL
     assert family.alive() == []
 
 

@@ -173,6 +173,21 @@ def during_import(module: str, at: str) -> Phase:
     return Phase(at, None, command=imported(module), within=WITHIN, more=nothing_was_asked)
 
 
+def before_the_reports(number: int) -> tuple[str, ...]:
+    """Make the signal come when the last check has ended and no report is begun."""
+    spy = (
+        "import os\n"
+        f"import sys; sys.path[0] = {str(ROOT)!r}\n"
+        "from precheck_lib.ending import Ending\n"
+        "finish = Ending.finish\n"
+        "def signalled(*arguments):\n"
+        f"    os.kill(os.getpid(), {int(number)})\n"
+        "    return finish(*arguments)\n"
+        "Ending.finish = signalled\n"
+    )
+    return sys.executable, "-c", spy + COMMAND[2]
+
+
 def nothing_was_asked(scene: Scene, _ended: Ended) -> None:
     assert nothing_was_contacted(scene.stage)
 
@@ -312,6 +327,9 @@ PHASES: dict[str, Phase] = {
         more=nobody_is_waited_for_longer,
     ),
     # Reports: the verdict is final, and a first signal is held off until they are written.
+    "before-the-reports": Phase(
+        None, None, stage=one_model(), command=before_the_reports, own=0, actions=UNLOAD_LOAD, within=WITHIN
+    ),
     "report-of-a-pass": Phase(
         None, prepared, stage=one_model(), fifo=True, then=read_it, own=0, actions=UNLOAD_LOAD, within=WITHIN
     ),
