@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import IO, TYPE_CHECKING
 
 from precheck_lib.arguments import UsageError
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from precheck_lib.terminal import Terminal
 
 INTERNAL = 70
+
+_PATIENCE_SECONDS = 1.0
+"""How long reports wait in all for the readers of FIFOs."""
+
+_LEAST_SECONDS = 0.3
+"""The same where the budget is over: the end of a run comes by its budget and half a second."""
 
 
 class Ending:
@@ -79,9 +86,12 @@ class Ending:
 
         said: list[str] = []
         left = dict(self.targets)
+        unused = _PATIENCE_SECONDS if report.budget_s is None else report.budget_s - report.elapsed_s
+        end = time.monotonic() + min(_PATIENCE_SECONDS, max(_LEAST_SECONDS, unused))
         while left:
             documents = [Document(path, self._render(form, report)) for form, path in left.items()]
-            failed = deliver(documents, unfinished=self.interrupts.unfinished)
+            patience = max(0.0, end - time.monotonic())
+            failed = deliver(documents, deadline=patience, unfinished=self.interrupts.unfinished)
             if not failed:
                 break
             if report.exit_code == 0:

@@ -6,6 +6,7 @@ Shown with a kind of check that exists only here. It does what every such kind d
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 import time
@@ -199,6 +200,23 @@ def test_a_signal_ends_a_check_that_blocks_in_c_for_ever(call, kind, tmp_path):
         assert [finding["code"] for finding in ended.check("driver")["findings"]] == ["run.cancelled"]
         assert len(pids) == (2 if "daemon" in call else 1)
         assert [pid for pid in pids if is_alive(pid)] == []
+
+
+def test_reports_that_nobody_reads_do_not_put_the_end_off(kind, tmp_path):
+    spec, fifos = tmp_path / "it.yml", [tmp_path / "one", tmp_path / "other"]
+    spec.write_text(SPEC.format(call="pause_with_the_lock", note=tmp_path / "note"))
+    for fifo in fifos:
+        os.mkfifo(fifo)
+    options = ["--budget", f"{BUDGET}s", "--json", str(fifos[0]), "--junit", str(fifos[1])]
+    environment = {"PATH": "/usr/bin:/bin"}
+    with start_precheck(environment, *options, spec=spec, command=command(kind), reports=False) as running:
+        delay = Delay(running)
+        ended = running.finish()
+        took = time.monotonic() - running.started
+        delay.join()
+    assert ended.code == 3, ended
+    assert ended.err.count("nothing reads from this FIFO") == 2
+    assert took <= BUDGET + OVERRUN + delay.seconds
 
 
 # As a library -----------------------------------------------------------------------------------------------------
