@@ -20,7 +20,7 @@ INTERNAL = 70
 _PATIENCE_SECONDS = 1.0
 """How long reports wait in all for the readers of FIFOs."""
 
-_LEAST_SECONDS = 0.3
+_LEAST_SECONDS = 0.1
 """The same where the budget is over: the end of a run comes by its budget and half a second."""
 
 
