@@ -15,8 +15,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from precheck_lib.budgets import BudgetTooSmallError
     from precheck_lib.catalogue import CATALOGUE
-    from precheck_lib.engine import BudgetTooSmallError, run
+    from precheck_lib.engine import run
     from precheck_lib.outcome import (
         CheckResult,
         CycleRecord,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "BudgetTooSmallError": "engine",
+    "BudgetTooSmallError": "budgets",
     "CATALOGUE": "catalogue",
     "CheckResult": "outcome",
     "CheckSpec": "spec",

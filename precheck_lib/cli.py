@@ -138,6 +138,7 @@ class _Command:
 
     def _carry_out(self, spec: Spec, env: Mapping[str, str], budget: float | None, face: Watcher) -> int:
         from precheck_lib import engine
+        from precheck_lib.budgets import BudgetTooSmallError
 
         preload: tuple[str, ...] = ("precheck_lib.report.deliver", "precheck_lib.report.json_report")
         if "junit" in self.ending.targets:
@@ -151,7 +152,7 @@ class _Command:
                 watcher=face,
                 preload=preload if self.ending.targets else (),
             )
-        except engine.BudgetTooSmallError as error:
+        except BudgetTooSmallError as error:
             return self._unusable("run.budget", [str(error)], spec.identity)
         return self.ending.finish(report, spec.success)
 

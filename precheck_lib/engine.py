@@ -7,23 +7,25 @@ import importlib
 import os
 import sys
 import time
-import traceback
 from typing import TYPE_CHECKING, Any
 
+from precheck_lib.attempt import INTERNAL, Ended, cancelled, carry_out, internal, signal_name
 from precheck_lib.bounded.budget import Budget
 from precheck_lib.bounded.journal import Journal
 from precheck_lib.checks import kind_named
 from precheck_lib.checks.env import EnvOptions
-from precheck_lib.checks.kind import Context, ollama_models
-from precheck_lib.errors import Cancelled, DeadlineError, TalkError
-from precheck_lib.findings import UNCONFIRMED, NotReadyError, make, not_ready_for
-from precheck_lib.outcome import CheckResult, Finding, Host, Report, SpecIdentity, Verdict
+from precheck_lib.budgets import BudgetTooSmallError, Plan
+from precheck_lib.checks.kind import Context
+from precheck_lib.crew import MOST, Crew
+from precheck_lib.errors import Cancelled, TalkError
+from precheck_lib.findings import UNCONFIRMED, NotReadyError, make
+from precheck_lib.outcome import CheckResult, Finding, Host, OutcomeWord, Report, SpecIdentity, Verdict, is_fine
 from precheck_lib.redact import SECRET_NAME, Redactor, basic_token
 from precheck_lib.spec.variables import expand, names
 from precheck_lib.watcher import Watcher
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from precheck_lib.interrupt import Interrupts
     from precheck_lib.spec.model import CheckSpec, Spec
@@ -34,65 +36,7 @@ REPORT_SECONDS = 0.5
 SIGNAL_SECONDS = 5.0
 """How long cleanup and reports may take after a signal: GitHub's runner kills 10 s after its first one."""
 
-INTERNAL = 70
 USAGE = 2
-
-
-class BudgetTooSmallError(Exception):
-    """A budget that leaves no time for a load; `smallest` is the least that works, in seconds."""
-
-    def __init__(self, seconds: float, plan: Plan) -> None:
-        super().__init__(
-            f"a budget of {seconds:g}s leaves no time for a load: {plan.reserve:g}s of it are kept for cleanup and "
-            f"reports; the smallest one that works is {plan.smallest}s"
-        )
-        self.smallest = plan.smallest
-
-
-class Plan:
-    """How long the checks of a spec may take: `parts` in seconds by check id, `reserve` for cleanup and reports.
-
-    `models` is how many models each changing check cycles, `None` where the environment does not tell.
-    """
-
-    def __init__(self, spec: Spec, env: Mapping[str, str]) -> None:
-        self.parts: dict[str, float] = {}
-        self.models: dict[str, int | None] = {}
-        self.reserve = 0.0
-        self.waits = 0.0
-        for check in spec.checks:
-            of = kind_named(check.kind)
-            models = of.models(check.options)
-            count = None if models is None else _count(models, env, spec.pins)
-            if models is not None:
-                self.models[check.id] = count
-            known = 1 if count is None else count
-            self.parts[check.id] = check.budget if check.budget is not None else of.seconds(check.options, known)
-            self.reserve += of.reserve(check.options, known)
-            self.waits += of.waits(check.options, known)
-
-    @property
-    def total(self) -> float:
-        """The sum of the parts."""
-        return sum(self.parts.values()) + self.reserve
-
-    @property
-    def smallest(self) -> int:
-        """The least budget that works, in whole seconds: the reserve, the waits of each cycle, and a second or two.
-
-        Small models need no waits, which only the server can tell: before it is asked, a budget below this one is
-        refused only where it leaves nothing at all beside the reserve.
-        """
-        return int(self.reserve + self.waits) + 2 if self.reserve else 1
-
-
-def _count(models: Any, env: Mapping[str, str], pins: Mapping[str, str]) -> int | None:
-    from precheck_lib.servers.names import canonical
-
-    try:
-        return len({canonical(name) for name in ollama_models(expand(models, env, pins)).values()})
-    except (TalkError, NotReadyError):
-        return None
 
 
 def this_host(env: Mapping[str, str]) -> Host:
@@ -171,9 +115,7 @@ class _Run:
         )
         self.context.meanwhile = self._meanwhile
         self.context.hide = lambda secret: self.redactor.add([secret])
-        self.context.phase = lambda text, seconds: watcher.phase(
-            self.context.journal.check, self.redactor.text(text), seconds
-        )
+        self.running: set[str] = set()
 
     def report(self) -> Report:
         report = empty_report(self.env, self.spec.identity)
@@ -183,7 +125,7 @@ class _Run:
             # A watcher that fails, or a fault of this engine: what was loaded is still for us to unload.
             self._clean_up()
             raise
-        if not all(result.outcome == "passed" for result in self.results.values()):
+        if not all(is_fine(result) for result in self.results.values()):
             self._clean_up()
         if self.interrupts is not None:
             self.interrupts.final = True
@@ -195,69 +137,159 @@ class _Run:
 
     def _check_all(self) -> None:
         # What only reads comes first: nothing changes a server before all that can be read is right (D3).
-        changing = {check.id for check in self.spec.checks if kind_named(check.kind).changes}
-        for check in sorted(self.spec.checks, key=lambda check: check.id in changing):
-            self._check(check, changes=check.id in changing)
+        reading = [check for check in self.spec.checks if not kind_named(check.kind).changes]
+        changing = [check for check in self.spec.checks if kind_named(check.kind).changes]
+        for checks in (reading, changing):
+            self._check_each(checks)
 
-    # One check -----------------------------------------------------------------------------------------------------
+    # The checks ------------------------------------------------------------------------------------------------------
 
-    def _check(self, check: CheckSpec, *, changes: bool) -> None:
-        started = self.budget.elapsed()
-        result = CheckResult(id=check.id, title=check.title, kind=check.kind, outcome="error", source=check.source)
-        self.results[check.id] = result
-        blocker = self._blocker(check, changes=changes)
-        if blocker is not None:
-            result.outcome = "skipped"
-            result.skipped_for = blocker
-        else:
-            result.started_s = round(started, 3)
-            self._carry_out(check, result, changes=changes)
-            result.elapsed_s = round(self.budget.elapsed() - started, 3)
+    def _check_each(self, checks: list[CheckSpec]) -> None:
+        """Carry out checks as soon as those that they need have ended: at the same time where nothing forbids it."""
+        waiting = list(checks)
+        crew = Crew(self.watcher.waiting)
+        try:
+            while waiting or crew.busy:
+                ready = self._take_ready(waiting, crew.busy)
+                if len(ready) == 1 and not crew.busy:
+                    # Nothing runs beside it, and nothing else could: no thread is needed.
+                    self._carry_out(ready[0])
+                    continue
+                for check in ready:
+                    self._carry_out_beside_others(check, crew)
+                if crew.busy:
+                    crew.next()
+        finally:
+            while crew.busy:  # a watcher that fails must not leave threads behind
+                with contextlib.suppress(Exception):
+                    crew.next()
+
+    def _take_ready(self, waiting: list[CheckSpec], busy: int) -> list[CheckSpec]:
+        """Take out what can begin now; what is not to be reached is settled here."""
+        ready: list[CheckSpec] = []
+        # With `fail_fast` nothing more is contacted after a failure; at the end of a run one check says that it came.
+        one_at_a_time = self.spec.fail_fast or self._is_over
+        for check in list(waiting):
+            if one_at_a_time and (busy or ready):
+                break
+            if busy + len(ready) >= MOST:
+                break
+            undecided = self.running.union(other.id for other in (*waiting, *ready))
+            if undecided.intersection(check.needs):
+                continue
+            if self._is_settled(check):
+                waiting.remove(check)
+            elif self._has_its_server(check, ready):
+                waiting.remove(check)
+                ready.append(check)
+        return ready
+
+    def _has_its_server(self, check: CheckSpec, ready: list[CheckSpec]) -> bool:
+        """Say whether nothing else that is at work changes the server that this check changes."""
+        of = kind_named(check.kind)
+        if not of.changes:
+            return True
+        taken = {other.id: other for other in self.spec.checks if other.id in self.running or other in ready}
+        return all(self._server(other) != self._server(check) for other in taken.values())
+
+    def _server(self, check: CheckSpec) -> str:
+        named = kind_named(check.kind).server(check.options)
+        with contextlib.suppress(NotReadyError):  # for the check itself to say
+            return str(expand(named, self.env, self.spec.pins)).rstrip("/").lower()
+        return named
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether the run has to come to its end: a signal came, or its time is over."""
+        return (self.interrupts is not None and self.interrupts.stop.is_set) or self.budget.left() <= 0
+
+    def _is_settled(self, check: CheckSpec) -> bool:
+        """Settle a check that is not to be carried out: it is blocked, or not meant for this machine."""
+        blocker = self._blocker(check)
+        unmet = check.when is not None and not check.when.holds(self.env.get(check.when.env, ""))
+        if blocker is None and not unmet:
+            return False
+        result = self._result(check, "skipped")
+        result.skipped_for = blocker
+        result.unmet = None if blocker is not None else f"only when {check.when}"
         self.watcher.ended(result)
+        return True
 
-    def _blocker(self, check: CheckSpec, *, changes: bool) -> str | None:
-        bad = [id_ for id_, result in self.results.items() if result.outcome in ("failed", "error", "skipped")]
-        bad = [id_ for id_ in bad if id_ != check.id]
+    def _result(self, check: CheckSpec, word: OutcomeWord) -> CheckResult:
+        made = CheckResult(id=check.id, title=check.title, kind=check.kind, outcome=word, source=check.source)
+        self.results[check.id] = made
+        return made
+
+    def _blocker(self, check: CheckSpec) -> str | None:
+        bad = [id_ for id_, result in self.results.items() if id_ not in self.running and not is_fine(result)]
         if not bad:
             return None
-        ended = self.interrupts is not None and self.interrupts.stop.is_set
-        everything = self.spec.fail_fast or changes or ended or self.budget.left() <= 0
+        everything = self.spec.fail_fast or kind_named(check.kind).changes or self._is_over
         for id_ in bad if everything else [need for need in check.needs if need in bad]:
             return self.results[id_].skipped_for or id_
         return None
 
-    def _carry_out(self, check: CheckSpec, result: CheckResult, *, changes: bool) -> None:
-        of = kind_named(check.kind)
-        # A changing check ends before the reserve, so that what it has loaded can still be unloaded.
-        usable = self.budget.child(max(0.0, self.budget.left() - self.plan.reserve)) if changes else self.budget
-        self.context.budget = usable.child(self.plan.parts[check.id])
-        result.budget_s = round(self.context.budget.seconds, 3)
-        self.context.journal.check = check.id
-        self.context.phase(check.title, self.context.budget.seconds)
-        if changes and self.interrupts is not None:
-            self.interrupts.may_hold_models = True
-        try:
-            self.budget.check("wait")
-            findings = of.run(check.options, self.context)
-        except Cancelled as error:
-            self._end(result, "error", 128 + error.signum, [_cancelled(error.signum)])
-        except NotReadyError as error:
-            self._end(result, error.word, self._exit_code(error), error.findings, curl=error.curl)
-        except TalkError as error:
-            over = isinstance(error, DeadlineError) and self.budget.left() <= 0
-            ended = not_ready_for(error, check.title, code="run.budget" if over else None)
-            self._end(result, ended.word, self._exit_code(ended), ended.findings, curl=ended.curl)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - an internal error is reported, whatever it is
-            self._end(result, "error", INTERNAL, [_internal(error)])
-        else:
-            result.outcome = "passed"
-            result.findings = [_shown(finding, self.redactor) for finding in findings]
+    # One check -------------------------------------------------------------------------------------------------------
 
-    def _end(self, result: CheckResult, word: Any, code: int, findings: list[Finding], *, curl: int = 1) -> None:
-        result.outcome = word
-        self.exit_codes[result.id] = code
+    def _carry_out(self, check: CheckSpec) -> None:
+        """Carry out a check in this thread."""
+        context = self._context(check)
+        context.phase = lambda text, seconds: self.watcher.phase(check.id, self.redactor.text(text), seconds)
+        result = self._begin(check, context)
+        self._end(check, result, carry_out(check, kind_named(check.kind), context, self.budget))
+
+    def _carry_out_beside_others(self, check: CheckSpec, crew: Crew) -> None:
+        """Carry out a check in a thread; whoever watches hears of it in this one, and so does the redactor."""
+        context = self._context(check)
+        context.budget.tick = None
+        context.phase = lambda text, seconds: crew.post(
+            lambda: self.watcher.phase(check.id, self.redactor.text(text), seconds)
+        )
+        context.hide = lambda secret: crew.post(lambda: self.redactor.add([secret]))
+        result = self._begin(check, context)
+
+        def work() -> Callable[[], None]:
+            ended = carry_out(check, kind_named(check.kind), context, self.budget)
+            return lambda: self._end(check, result, ended)
+
+        crew.begin(check.id, work)
+
+    def _context(self, check: CheckSpec) -> Context:
+        # A changing check ends before the reserve, so that what it has loaded can still be unloaded.
+        changes = kind_named(check.kind).changes
+        usable = self.budget.child(max(0.0, self.budget.left() - self.plan.reserve)) if changes else self.budget
+        return self.context.for_check(check.id, usable.child(self.plan.parts[check.id]))
+
+    def _begin(self, check: CheckSpec, context: Context) -> CheckResult:
+        result = self._result(check, "error")
+        self.running.add(check.id)
+        result.started_s = round(self.budget.elapsed(), 3)
+        result.budget_s = round(context.budget.seconds, 3)
+        if kind_named(check.kind).changes and self.interrupts is not None:
+            self.interrupts.may_hold_models = True
+        context.phase(check.title, context.budget.seconds)
+        return result
+
+    def _end(self, check: CheckSpec, result: CheckResult, ended: Ended) -> None:
+        self.running.discard(check.id)
+        result.elapsed_s = round(self.budget.elapsed() - (result.started_s or 0.0), 3)
+        result.attempts = ended.attempts
+        if check.severity == "warning" and ended.error is not None:
+            result.outcome = "passed"
+            result.findings = [_as_warning(_shown(finding, self.redactor)) for finding in ended.findings]
+        elif ended.word == "passed":
+            result.outcome = "passed"
+            result.findings = [_shown(finding, self.redactor) for finding in ended.findings]
+        else:
+            self._fail(result, ended)
+        self.watcher.ended(result)
+
+    def _fail(self, result: CheckResult, ended: Ended) -> None:
+        result.outcome = ended.word
+        self.exit_codes[result.id] = ended.code if ended.error is None else self._exit_code(ended.error)
+        curl = 1 if ended.error is None else ended.error.curl
         suffix = f" [curl: ({curl})]" if self.spec.exit_codes == "curl" and curl > 1 else ""
-        for number, finding in enumerate(findings):
+        for number, finding in enumerate(ended.findings):
             made = _shown(finding, self.redactor, suffix if number == 0 else "")
             if number == 0 and curl == 28 and self.budget.left() <= 0:
                 over = f"the run's own budget of {self.budget.seconds:g} s is over"
@@ -279,22 +311,22 @@ class _Run:
             return
         if any(result.outcome in ("failed", "error") for result in self.results.values()):
             # The first failure stays the verdict of its check; the run's is `cancelled` all the same.
-            self.remarks.append(f"the run was ended by {_signal_name(signum)} after its first failure")
+            self.remarks.append(f"the run was ended by {signal_name(signum)} after its first failure")
             return
         last = list(self.results.values())[-1]
-        self._end(last, "error", 128 + signum, [_cancelled(signum)])
+        self._fail(last, Ended("error", [cancelled(signum)], code=128 + signum))
 
     def _clean_up(self) -> None:
         cleanups = self.context.cleanups
         if not cleanups:
             return
-        self.context.journal.check = "cleanup"
+        self.context.journal.relabel("cleanup")
         budget = Budget(
             max(0.0, min(self.budget.left(), self.plan.reserve) - REPORT_SECONDS),
             cancel=self.interrupts.abandon if self.interrupts is not None else None,
             tick=self.watcher.waiting,
         )
-        self.context.phase("unloading what this run has loaded", budget.seconds)
+        self.watcher.phase("cleanup", "unloading what this run has loaded", budget.seconds)
         if self.interrupts is not None:
             self.interrupts.on_stop(lambda since: budget.cut(SIGNAL_SECONDS - REPORT_SECONDS - since))
         while cleanups:
@@ -304,9 +336,7 @@ class _Run:
             except Cancelled:
                 self.remarks.append(f"a second signal ended the cleanup; {UNCONFIRMED}")
             except Exception as error:  # noqa: BLE001 - cleanup adds to the verdict and never replaces it
-                self.remarks.append(
-                    self.redactor.text(f"the cleanup failed: {_internal(error).message}; {UNCONFIRMED}")
-                )
+                self.remarks.append(self.redactor.text(f"the cleanup failed: {internal(error).message}; {UNCONFIRMED}"))
         if self.interrupts is not None:
             self.interrupts.may_hold_models = False
 
@@ -330,7 +360,18 @@ class _Run:
             if result.outcome in ("failed", "error"):
                 code = self.exit_codes[result.id]
                 return ("error" if code in (INTERNAL, USAGE) else "not-ready"), code
+        if not any(result.outcome == "passed" for result in report.checks):
+            return self._nothing_checked(report), USAGE
         return "ready", 0
+
+    def _nothing_checked(self, report: Report) -> Verdict:
+        """Refuse to call a machine right of which nothing was looked at."""
+        last = report.checks[-1]
+        last.outcome = "error"
+        conditions = "no `when` of this spec holds here, so nothing was checked"
+        last.findings.append(make("spec.nothing-checked", conditions, evidence=last.unmet or ""))
+        last.unmet = None
+        return "error"
 
     def _meanwhile(self) -> None:
         left = [check for check in self.spec.checks if check.id not in self.results]
@@ -365,31 +406,21 @@ def _with_evidence(finding: Finding, more: str) -> Finding:
     )
 
 
-def _cancelled(signum: int) -> Finding:
-    return make("run.cancelled", f"the run was ended by {_signal_name(signum)} during this check")
-
-
-def _signal_name(signum: int) -> str:
-    import signal
-
-    try:
-        return signal.Signals(signum).name
-    except ValueError:
-        return f"signal {signum}"
-
-
-def _internal(error: BaseException) -> Finding:
-    lines = traceback.format_exception(type(error), error, error.__traceback__)
+def _as_warning(finding: Finding) -> Finding:
     return make(
-        "run.internal",
-        f"internal error: {type(error).__name__}: {error}",
-        evidence=" | ".join("".join(lines).strip().splitlines()[-12:]),
+        finding.code,
+        finding.message,
+        evidence=finding.evidence,
+        remedy=finding.remedy,
+        who=finding.who,
+        retryable=finding.retryable,
+        severity="warning",
     )
 
 
 def internal_result(error: BaseException, redactor: Redactor) -> CheckResult:
     """Make the one check of a report about a failure of precheck itself."""
-    finding = _shown(_internal(error), redactor)
+    finding = _shown(internal(error), redactor)
     return CheckResult(id="precheck", title="precheck itself", kind="internal", outcome="error", findings=[finding])
 
 

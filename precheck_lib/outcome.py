@@ -57,7 +57,11 @@ class CycleRecord(msgspec.Struct, kw_only=True):
 
 
 class CheckResult(msgspec.Struct, kw_only=True):
-    """One check of a run as it ended; `started_s` counts from the start of the run, `budget_s` is what it had."""
+    """One check of a run as it ended; `started_s` counts from the start of the run, `budget_s` is what it had.
+
+    One that was not reached names its blocker in `skipped_for`; one whose `when` does not hold says so in `unmet`.
+    `attempts` is how often it was asked.
+    """
 
     id: str
     title: str
@@ -69,6 +73,13 @@ class CheckResult(msgspec.Struct, kw_only=True):
     source: Source | None = None
     findings: list[Finding] = msgspec.field(default_factory=list)
     skipped_for: str | None = None
+    unmet: str | None = None
+    attempts: int = 1
+
+
+def is_fine(result: CheckResult) -> bool:
+    """Say whether a check keeps nothing from going on: it passed, or it was not meant for this machine."""
+    return result.outcome == "passed" or result.unmet is not None
 
 
 class SpecIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,4 +132,5 @@ __all__ = [
     "SpecIdentity",
     "Verdict",
     "Who",
+    "is_fine",
 ]

@@ -25,11 +25,23 @@ class RequestRecord(msgspec.Struct, kw_only=True):
 
 
 class Journal:
-    """The requests of a run, each under the check that made it (`check` is kept right by the engine)."""
+    """The requests of a run, each under the check that made it."""
 
-    def __init__(self) -> None:
-        self.records: list[RequestRecord] = []
-        self.check = ""
+    def __init__(self, check: str = "", records: list[RequestRecord] | None = None) -> None:
+        self.check = check
+        self.records: list[RequestRecord] = [] if records is None else records
+        self._parts: list[Journal] = []
+
+    def part(self, check: str) -> Journal:
+        """Make the part of one check; all parts have one list, in the order of the requests."""
+        made = Journal(check, self.records)
+        self._parts.append(made)
+        return made
+
+    def relabel(self, check: str) -> None:
+        """From now on all parts note their requests under this name: what follows is the cleanup, say."""
+        for part in self._parts:
+            part.check = check
 
     def open(
         self, method: str, url: str, *, connect_seconds: float, total_seconds: float, allowed_seconds: float

@@ -10,6 +10,9 @@ from precheck_lib.errors import AnswerError
 _JUDGED = frozenset(("models", "name", "size", "size_vram", "context_length", "digest", "remote_host"))
 """Keys that decide something in a document that is read leniently: none of them may stand twice."""
 
+MAX_DEPTH = 200
+"""How deep a document may be nested: those who walk through it recurse, and newer Pythons parse far deeper ones."""
+
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
@@ -47,9 +50,10 @@ def parse(text: str | bytes, *, lenient: bool = False) -> Any:
     """Parse one JSON document; raises `ValueError` with a reason that quotes none of it.
 
     Refused beside bad syntax: bytes that are not UTF-8 (a byte order mark too), NaN and Infinity, numbers beyond a
-    double, the same key twice in an object, lone surrogates, nesting or digits without end. `lenient` is for documents
-    whose every value is judged where it is used, and which nothing else may make invalid (CONTRACT G3): then a number
-    beyond a double is an infinite float, and keys that decide nothing may stand twice.
+    double, the same key twice in an object, lone surrogates, nesting beyond `MAX_DEPTH`, digits without end. `lenient`
+    is for documents whose every value is judged where it is used, and which nothing else may make invalid (CONTRACT
+    G3): then a number beyond a double is an infinite float, keys that decide nothing may stand twice, and a document
+    may be nested as deeply as Python can read it.
     """
     try:
         # A string may hold undecodable bytes as lone surrogates: `os.environ` puts them there.
@@ -74,15 +78,31 @@ def parse(text: str | bytes, *, lenient: bool = False) -> Any:
     except ValueError as error:
         # Of 5,000-digit integers Python's own message speaks of sys.set_int_max_str_digits.
         raise ValueError("a number is too long" if "int_max_str" in str(error) else str(error)) from None
-    if not lenient and "\\u" in text:
+    if lenient:
+        return value
+    if text.count("[") + text.count("{") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
+        raise ValueError("it is nested too deeply")
+    if "\\u" in text:
         # Only an escape can still bring a lone surrogate in; it would break later, when a report is written.
         try:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         except UnicodeEncodeError:
             raise ValueError("a string holds half of a surrogate pair") from None
-        except RecursionError:
-            raise ValueError("it is nested too deeply") from None
     return value
+
+
+def _is_deeper(value: Any, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        level = [
+            part
+            for holder in level
+            for part in (holder.values() if isinstance(holder, dict) else holder if isinstance(holder, list) else ())
+            if isinstance(part, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def parse_object(body: bytes, what: str, *, lenient: bool = False) -> dict[str, Any]:

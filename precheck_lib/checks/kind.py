@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     `seconds` is the time it may take with these options, `reserve` what a run has to keep back for its cleanup, `waits`
     what it waits in any case; all get the number of models where it is known. `changes` says that it alters a server's
-    state: it runs only after every check that only reads has passed. `imports` are the heavy modules it will need, to
+    state: it runs only after every check that only reads has passed, and never beside another one that changes the same
+    `server` (text with `${...}`). `imports` are the heavy modules it will need, to
     be loaded while a child runs.
     """
 
@@ -52,6 +54,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     waits: Callable[[Any, int], float] = lambda _, __: 0.0
     models: Callable[[Any], Any] = lambda _: None
     changes: bool = False
+    server: Callable[[Any], str] = lambda _: ""
     imports: tuple[str, ...] = ()
 
 
@@ -84,6 +87,13 @@ class Context:
         self.meanwhile: Callable[[], None] = lambda: None
         self.hide: Callable[[str], None] = lambda _secret: None
         self.phase: Callable[[str, float], None] = lambda _text, _seconds: None
+
+    def for_check(self, check: str, budget: Budget) -> Context:
+        """Make the context of one check: its own budget and place in the journal, all else shared."""
+        made = copy.copy(self)
+        made.budget = budget
+        made.journal = self.journal.part(check)
+        return made
 
     @property
     def child_env(self) -> dict[str, str]:

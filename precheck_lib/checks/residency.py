@@ -136,5 +136,6 @@ KIND = Kind(
     waits=lambda options, models: options.settle * models + options.hold,
     models=lambda options: options.models,
     changes=True,
+    server=lambda options: options.url,
     imports=("precheck_lib.residency.cleanup",),
 )

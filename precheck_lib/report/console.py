@@ -72,7 +72,7 @@ def _finding(prefix: str, finding: Finding) -> Iterator[str]:
 
 def _ending(result: CheckResult) -> str:
     if result.outcome == "skipped":
-        return f"for {clean(result.skipped_for, _ID_LIMIT)}" if result.skipped_for else ""
+        return f"for {clean(result.skipped_for, _ID_LIMIT)}" if result.skipped_for else clean(result.unmet or "", 80)
     elapsed = _number(result.elapsed_s)
     return f"{elapsed} s" if result.budget_s is None else f"{elapsed} of {_number(result.budget_s)} s"
 

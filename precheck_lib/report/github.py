@@ -23,7 +23,7 @@ from precheck_lib.spellings import as_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from precheck_lib.outcome import Report
+    from precheck_lib.outcome import CheckResult, Report
 
 MOST_OF_A_KIND = 9
 BODY_LIMIT = 700
@@ -277,7 +277,7 @@ def _tables(report: Report) -> Iterator[str]:
     yield from ("", "| check | outcome | time | budget |", "|---|---|--:|--:|")
     for result in report.checks:
         took = "" if result.outcome == "skipped" else f"{result.elapsed_s:.2f} s"
-        word = f"skipped for {_cell(result.skipped_for or '')}" if result.outcome == "skipped" else result.outcome
+        word = _word(result)
         allowed = "" if result.budget_s is None else f"{result.budget_s:g} s"
         yield f"| {_cell(result.id)} | {word} | {took} | {allowed} |"
     if not report.cycles:
@@ -295,6 +295,12 @@ def _tables(report: Report) -> Iterator[str]:
 
 def _seconds(value: float | None) -> str:
     return "" if value is None else f"{value:.2f} s"
+
+
+def _word(result: CheckResult) -> str:
+    if result.unmet is not None:
+        return f"skipped, {_cell(result.unmet)}"
+    return f"skipped for {_cell(result.skipped_for or '')}" if result.outcome == "skipped" else result.outcome
 
 
 def _number(value: int | None) -> str:

@@ -74,6 +74,8 @@ def _check(result: CheckResult) -> dict[str, Any]:
         "source": None if result.source is None else _pick(result.source, ("file", "line")),
         "findings": [_pick(finding, _FINDING) for finding in result.findings],
         "skipped_for": result.skipped_for,
+        "unmet": result.unmet,
+        "attempts": result.attempts,
     }
 
 

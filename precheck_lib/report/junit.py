@@ -100,7 +100,7 @@ def _case(result: CheckResult, classname: str, workspace: str | None) -> Any:
         case.add_error_info(*_explained(failures(result)))
     elif result.outcome == "skipped":
         blocker = clean(result.skipped_for or "", _NAME_LIMIT)
-        reason = f"skipped for {blocker}" if blocker else "not reached"
+        reason = f"skipped for {blocker}" if blocker else clean(result.unmet or "", _NAME_LIMIT) or "not reached"
         case.add_skipped_info(reason, reason)
     return case
 

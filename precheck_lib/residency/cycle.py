@@ -223,7 +223,9 @@ class Residency:
         record.reads += 1
         for row in listed(rows, model.name)[:1]:
             record.size, record.size_vram, record.context_length = (
-                value if type(value) is int else None for value in (row.size, row.size_vram, row.context_length)
+                # What has more bits could not be written into every report.
+                value if type(value) is int and abs(value) < 1 << 63 else None
+                for value in (row.size, row.size_vram, row.context_length)
             )
         judge(rows, model.name, context_length=self.rules.context_length, digest=model.digest)
         return Event.RIGHT

@@ -39,12 +39,13 @@ def judge(rows: Sequence[Row], model: str, *, context_length: int | None, digest
     row = found[0]
     _judge_types(row, model, needs_context=context_length is not None)
     if row.size_vram > row.size or row.size <= 0:
-        raise not_ready("residency.row", f"{model}: size {row.size} and size_vram {row.size_vram} cannot both be true")
+        sizes = f"size {_number(row.size)} and size_vram {_number(row.size_vram)}"
+        raise not_ready("residency.row", f"{model}: {sizes} cannot both be true")
     if row.size_vram != row.size:
         raise not_ready(
             "residency.partial",
-            f"{model} is not fully on the GPU: {row.size_vram} of {row.size} bytes, "
-            f"{row.size - row.size_vram} bytes are on the CPU",
+            f"{model} is not fully on the GPU: {_number(row.size_vram)} of {_number(row.size)} bytes, "
+            f"{_number(row.size - row.size_vram)} bytes are on the CPU",
             evidence=_partial_cause(row, context_length),
             remedy=None if row.size_vram else "See whether the driver answers (nvidia-smi), then restart Ollama.",
             retryable=row.size_vram > 0,
@@ -52,12 +53,17 @@ def judge(rows: Sequence[Row], model: str, *, context_length: int | None, digest
     if context_length is not None and row.context_length < context_length:
         raise not_ready(
             "residency.context",
-            f"{model} has a context length of {row.context_length}, below the {context_length} that is needed",
+            f"{model} has a context length of {_number(row.context_length)}, below the {context_length} that is needed",
             evidence="4096 is what Ollama gives by itself on a GPU under 23 GiB, or when it saw no GPU at its start"
             if row.context_length == 4096
             else "",
         )
     return row
+
+
+def _number(value: int) -> str:
+    """Write an integer as it is, unless it is beyond all sense: Python refuses to write 4,301 digits."""
+    return str(value) if abs(value) < 10**60 else "a number of more than 60 digits"
 
 
 def _judge_types(row: Row, model: str, *, needs_context: bool) -> None:
@@ -75,9 +81,11 @@ def _judge_types(row: Row, model: str, *, needs_context: bool) -> None:
 def _partial_cause(row: Row, context_length: int | None) -> str:
     if row.size_vram == 0:
         return "nothing of it is on the GPU: Ollama sees none, or its driver and library do not match"
-    share = f"{row.size_vram * 100 // row.size} % are on the GPU"
+    share = f"{_number(row.size_vram * 100 // row.size)} % are on the GPU"
     if context_length is not None and type(row.context_length) is int and row.context_length > context_length:
-        return f"{share}; its context of {row.context_length} is larger than the {context_length} that is needed"
+        return (
+            f"{share}; its context of {_number(row.context_length)} is larger than the {context_length} that is needed"
+        )
     return share
 
 

@@ -138,8 +138,9 @@ class CodexSession:
         self._session.send(json.dumps({"id": self._last_id, "method": method, "params": params}))
         while True:
             message = self._next()
-            # A message of the server's own (notification or request) has a method; both kinds may come at any time.
-            if "method" in message or message.get("id") != self._last_id or isinstance(message["id"], bool):
+            # A message of the server's own (notification or request) has a method; both kinds may come at any time. An
+            # id comes back with its type: to Python `true` and `1.0` are 1.
+            if "method" in message or type(message.get("id")) is not int or message["id"] != self._last_id:
                 continue
             if "error" in message:
                 error = message["error"]

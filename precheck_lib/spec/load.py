@@ -12,18 +12,22 @@ import msgspec
 
 from precheck_lib.checks import KINDS, kind_named
 from precheck_lib.outcome import Source, SpecIdentity
-from precheck_lib.spec.model import CheckSpec, Problem, Spec, SpecError
+from precheck_lib.spec.model import CheckSpec, Problem, Spec, SpecError, Wait, When
 from precheck_lib.spec.typed import BAD, convert, guess, struct
 from precheck_lib.spec.variables import MalformedError, references
-from precheck_lib.spec.yaml_text import MAX_BYTES, decode, read_yaml
+from precheck_lib.spec.yaml_text import MAX_BYTES, decode, lines_of, read_yaml
 from precheck_lib.units import Seconds  # noqa: TC001 - read when a struct is made
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from precheck_lib.spec.yaml_text import Path
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}\Z")
 _PIN = re.compile(r"- ([^:`]+): `(?:rust-)?v([0-9A-Za-z][0-9A-Za-z.+-]*)`")
 _MOST_PROBLEMS = 20
+_MOST_GUESSES = 100
+"""Problems, in the order in which they are found, that get a guess: each costs a look at every name there is."""
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -37,11 +41,19 @@ class _Head(msgspec.Struct, frozen=True):
     fail_fast: bool = False
 
 
+class _Wait(msgspec.Struct, frozen=True):
+    for_: Seconds = msgspec.field(name="for")
+    stable: int = 1
+
+
 class _Frame(msgspec.Struct, frozen=True):
     id: str
     title: str = ""
     needs: list[str] = []
     budget: Seconds | None = None
+    wait: _Wait | None = None
+    severity: Literal["error", "warning"] = "error"
+    when: When | None = None
 
 
 class _Draft(NamedTuple):
@@ -166,7 +178,7 @@ class _Loader:
         kinds = [key for key in item if key in KINDS]
         unknown = [key for key in item if key not in KINDS and key not in _Frame.__struct_fields__]
         for key in unknown:
-            near = guess(key, (*KINDS, *_Frame.__struct_fields__))
+            near = self._guess(key, (*KINDS, *_Frame.__struct_fields__))
             self._problem((*path, key, "?"), f"unknown key {key!r}{near}")
         if len(kinds) > 1 or not (kinds or unknown):  # an unknown key is probably the kind
             have = "none" if not kinds else " and ".join(kinds)
@@ -185,7 +197,11 @@ class _Loader:
                     source=Source(self.path, self.places[path][0]),
                     needs=tuple(frame.needs),
                     budget=frame.budget,
+                    wait=None if frame.wait is None else Wait(seconds=frame.wait.for_, stable=frame.wait.stable),
+                    severity=frame.severity,
+                    when=frame.when,
                 )
+                self._wait(made, path)
         if frame is BAD:
             # What else is wrong with its id and needs can be said all the same, where it has them.
             frame = self._what_is_there(item)
@@ -194,6 +210,17 @@ class _Loader:
             self._problem((*path, "id"), text)
         self._positive(frame.budget, (*path, "budget"))
         return _Draft(path, frame, kinds[0] if len(kinds) == 1 else None, made)
+
+    def _wait(self, check: CheckSpec, path: Path) -> None:
+        if check.wait is None:
+            return
+        if kind_named(check.kind).changes:
+            text = f"a check that changes a server ({check.kind}) is not asked again and again; it waits by itself"
+            self._problem((*path, "wait"), text)
+        if check.wait.seconds <= 0:
+            self._problem((*path, "wait", "for"), "for: it has to be more than 0s")
+        if check.wait.stable < 1:
+            self._problem((*path, "wait", "stable"), "stable: it has to be at least 1")
 
     @staticmethod
     def _what_is_there(item: dict[str, Any]) -> _Frame:
@@ -219,13 +246,12 @@ class _Loader:
             if id_:
                 seen.setdefault(id_, draft)
 
-    @staticmethod
-    def _no_need(draft: _Draft, need: str, seen: dict[str, _Draft], every: dict[str, _Draft]) -> str:
+    def _no_need(self, draft: _Draft, need: str, seen: dict[str, _Draft], every: dict[str, _Draft]) -> str:
         """Say why a check cannot need another, as the end of a sentence; empty where it can."""
         if need == draft.frame.id:
             return "is itself"
         if need not in every:
-            return f"is not a check of this spec{guess(need, every)}"
+            return f"is not a check of this spec{self._guess(need, every)}"
         if need not in seen:
             return "comes later; a check needs only what stands before it"
         if draft.kind is None or kind_named(draft.kind).changes:
@@ -250,7 +276,7 @@ class _Loader:
             self.problems += error.problems
             return None
         pins: dict[str, str] = {}
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(lines_of(text), 1):
             match = _PIN.fullmatch(line)
             if match is None:
                 continue
@@ -287,7 +313,10 @@ class _Loader:
         source = self.document.get("pins")
         if source is None:
             return f"the pin {name!r} is used, but the spec names no pins file (pins:)"
-        return f"the pin {name!r} is not in {source}{guess(name, pins)}"
+        return f"the pin {name!r} is not in {source}{self._guess(name, pins)}"
+
+    def _guess(self, name: str, known: Iterable[str]) -> str:
+        return guess(name, known) if len(self.problems) < _MOST_GUESSES else ""
 
     def _positive(self, seconds: float | None, path: Path) -> None:
         if seconds is not None and seconds <= 0:

@@ -30,8 +30,32 @@ class SpecError(Exception):
         self.identity = identity or SpecIdentity()
 
 
+class Wait(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask again and again, for `seconds`, until it was right `stable` times in a row."""
+
+    seconds: float
+    stable: int = 1
+
+
+class When(msgspec.Struct, frozen=True, kw_only=True):
+    """Run a check only where the environment variable `env` is set and not blank, or `equals` that text."""
+
+    env: str
+    equals: str | None = None
+
+    def holds(self, value: str) -> bool:
+        """Say whether it does, for the variable's value (empty where it is not set)."""
+        return bool(value.strip()) if self.equals is None else value == self.equals
+
+    def __str__(self) -> str:
+        return f"{self.env} is set" if self.equals is None else f"{self.env} is {self.equals!r}"
+
+
 class CheckSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One check of a spec: `options` are typed by its kind; `budget` in seconds where the spec gives one."""
+    """One check of a spec: `options` are typed by its kind; `budget` in seconds where the spec gives one.
+
+    With `severity: warning` a check that does not pass is a warning. `wait` asks again, `when` says where it runs.
+    """
 
     id: str
     title: str
@@ -40,6 +64,9 @@ class CheckSpec(msgspec.Struct, frozen=True, kw_only=True):
     source: Source
     needs: tuple[str, ...] = ()
     budget: float | None = None
+    wait: Wait | None = None
+    severity: Literal["error", "warning"] = "error"
+    when: When | None = None
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,11 +35,11 @@ def convert(value: Any, type_: Any, path: Path, note: Note) -> Any:
     Knows the types that options have: text, numbers, truth, durations and sizes, `Literal`, lists, mappings, structs,
     each of them optional.
     """
+    if get_origin(type_) is Annotated:  # its description is for the schema
+        type_ = get_args(type_)[0]
     if type_ is Any:
         return value
     origin, arguments = get_origin(type_), get_args(type_)
-    if origin is Annotated:  # its description is for the schema
-        return convert(value, arguments[0], path, note)
     if origin in (Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None

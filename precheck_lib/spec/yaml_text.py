@@ -46,7 +46,8 @@ def read_yaml(data: bytes, file: str) -> tuple[Any, Places]:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
+        # The end of a text whose last line has no end is one line too far down to YAML.
+        line, column = _place_of(text, min(mark.index, len(text))) if mark is not None else (1, 1)
         raise SpecError([Problem(file, line, column, f"not YAML: {_reason(error, text)}")]) from None
     except RecursionError:  # only where PyYAML has no libyaml, which has a limit of its own
         raise SpecError([Problem(file, 1, 1, "it is nested too deeply")]) from None
@@ -72,6 +73,11 @@ def decode(data: bytes, file: str) -> str:
         right = error.object[: error.start].decode("utf-8")
         line, column = _place_of(right, len(right))
         raise SpecError([Problem(file, line, column, "the file is not UTF-8; save it as UTF-8")]) from None
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text, counted as YAML and editors count them: `str.splitlines` knows more breaks."""
+    return _BREAK.split(text)
 
 
 def _place_of(text: str, index: int) -> tuple[int, int]:

@@ -28,6 +28,7 @@ class FakeOptions(Options, frozen=True, kw_only=True):
     models: Any = None
     settle: float = 0.0
     text: Any = ""
+    server: str = ""
 
 
 def _run(options: FakeOptions, context: Any) -> list[Any]:
@@ -45,6 +46,7 @@ def _kind(name: str, *, changes: bool) -> Kind:
         waits=lambda options, models: options.settle * models,
         models=lambda options: options.models,
         changes=changes,
+        server=lambda options: options.server,
         imports=("colorsys",) if changes else (),
     )
 
@@ -75,9 +77,9 @@ class Bench(Watcher):
         """A check that changes a server, with a reserve of 2 s."""
         return self._check(id_, "fake-changes", do, **{"reserve": 2.0, **more})
 
-    def _check(
-        self, id_: str, kind: str, do: Any, needs: tuple[str, ...] = (), budget: Any = None, **options: Any
-    ) -> Any:
+    def _check(self, id_: str, kind: str, do: Any, needs: tuple[str, ...] = (), budget: Any = None, **more: Any) -> Any:
+        frame = {key: more.pop(key) for key in ("wait", "severity", "when") if key in more}
+
         def begin(context: Any) -> Any:
             self.began.append(id_)
             return do(context) if do is not None else None
@@ -86,10 +88,11 @@ class Bench(Watcher):
             id=id_,
             title=f"title of {id_}",
             kind=kind,
-            options=FakeOptions(do=begin, **options),
+            options=FakeOptions(do=begin, **more),
             source=Source("it.yml", 7),
             needs=needs,
             budget=budget,
+            **frame,
         )
 
     def run(self, *checks: CheckSpec, env: Any = None, **more: Any) -> Report:

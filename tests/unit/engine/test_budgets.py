@@ -57,7 +57,7 @@ def test_a_change_ends_before_the_reserve(bench):
 
 def test_what_a_check_took_is_not_there_for_the_next(bench):
     seen = []
-    bench.run(bench.reads("a", lambda _: time.sleep(0.05)), bench.reads("b", given(seen)), budget=1.0)
+    bench.run(bench.reads("a", lambda _: time.sleep(0.05)), bench.reads("b", given(seen), needs=("a",)), budget=1.0)
     assert seen[0] <= 0.95
 
 
@@ -93,8 +93,8 @@ def test_without_a_change_any_budget_will_do(bench):
 def test_once_the_budget_is_over_nothing_more_is_begun_and_that_is_said(bench):
     report = bench.run(
         bench.reads("a", lambda context: time.sleep(context.budget.left())),
-        bench.reads("b"),
-        bench.reads("c"),
+        bench.reads("b", needs=("a",)),
+        bench.reads("c", needs=("b",)),
         budget=0.05,
         exit_codes="curl",
     )

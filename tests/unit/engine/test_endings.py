@@ -174,7 +174,9 @@ def test_the_report_names_spec_host_and_times(bench):
 
 def test_a_check_knows_when_it_began_and_how_long_it_took(bench):
     report = bench.run(
-        bench.reads("a", lambda _: time.sleep(0.02)), bench.reads("b", lambda _: time.sleep(0.01)), budget=1.23456
+        bench.reads("a", lambda _: time.sleep(0.02)),
+        bench.reads("b", lambda _: time.sleep(0.01), needs=("a",)),
+        budget=1.23456,
     )
     first, second = report.checks
     assert 0.02 <= first.elapsed_s < 0.5

@@ -44,7 +44,7 @@ def test_a_check_is_told_when_it_begins_and_when_it_has_ended_before_the_next_be
 
     bench.run(
         bench.reads("a", lambda _: seen.append("a runs")),
-        bench.reads("b", lambda context: context.phase("waits", 7.0), budget=3.0),
+        bench.reads("b", lambda context: context.phase("waits", 7.0), needs=("a",), budget=3.0),
         watcher=Telling(),
     )
     assert seen == ["a: title of a, 10 s", "a runs", "a passed", "b: title of b, 3 s", "b: waits, 7 s", "b passed"]

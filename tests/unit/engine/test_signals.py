@@ -31,14 +31,16 @@ def test_a_signal_during_a_check_ends_it_and_the_rest_is_skipped(bench, interrup
         signal_now(number)
         context.budget.sleep(30)
 
-    report = bench.run(bench.reads("a"), bench.reads("b", wait), bench.reads("c"), interrupts=interrupts)
+    report = bench.run(
+        bench.reads("a"), bench.reads("b", wait, needs=("a",)), bench.reads("c", needs=("b",)), interrupts=interrupts
+    )
     assert outcomes(report) == {"a": "passed", "b": "error", "c": "skipped for b"}
     assert (report.verdict, report.exit_code) == ("cancelled", 128 + number)
     assert name in report.checks[1].findings[0].message
 
 
 def test_a_signal_that_a_check_does_not_notice_ends_the_next_one(bench, interrupts, signal_now):
-    report = bench.run(bench.reads("a", lambda _: signal_now()), bench.reads("b"), interrupts=interrupts)
+    report = bench.run(bench.reads("a", lambda _: signal_now()), bench.reads("b", needs=("a",)), interrupts=interrupts)
     assert outcomes(report) == {"a": "passed", "b": "error"}
     assert codes(report) == {"b": ["run.cancelled"]}
 
@@ -71,7 +73,7 @@ def test_a_failure_before_the_signal_stays_and_the_run_is_cancelled(bench, inter
         signal_now(2)
         raise not_ready("usage", "wrong")
 
-    report = bench.run(bench.reads("a", fail), bench.reads("b"), interrupts=interrupts)
+    report = bench.run(bench.reads("a", fail), bench.reads("b", needs=("a",)), interrupts=interrupts)
     assert outcomes(report) == {"a": "failed", "b": "skipped for a"}
     assert codes(report) == {"a": ["usage"]}
     assert (report.verdict, report.exit_code) == ("cancelled", 130)

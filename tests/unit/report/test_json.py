@@ -66,6 +66,8 @@ def test_a_report_has_exactly_these_keys_in_this_order(make):
                     }
                 ],
                 "skipped_for": None,
+                "unmet": None,
+                "attempts": 1,
             },
             {
                 "id": "b",
@@ -78,6 +80,8 @@ def test_a_report_has_exactly_these_keys_in_this_order(make):
                 "source": None,
                 "findings": [],
                 "skipped_for": "a",
+                "unmet": None,
+                "attempts": 1,
             },
         ],
         "requests": [

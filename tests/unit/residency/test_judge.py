@@ -117,6 +117,29 @@ def test_sizes_that_cannot_be_true_are_no_split(size: int, size_vram: int) -> No
     assert f"{size_vram}" in found.message
 
 
+DIGITS = 10**4300 - 1  # as many as Python reads; it writes no more, and their difference has one more
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"size": DIGITS, "size_vram": -DIGITS},
+        {"size": DIGITS - 1, "size_vram": DIGITS},
+        {"size": 1, "size_vram": -DIGITS},
+        {"context_length": -DIGITS},
+    ],
+)
+def test_numbers_beyond_all_sense_are_told_in_words(values: dict[str, int]) -> None:
+    found = verdict(row(NAME, **values))
+    assert "a number of more than 60 digits" in found.message
+    assert len(found.message) < 200
+    assert len(found.evidence) < 200
+
+
+def test_numbers_beyond_all_sense_that_are_equal_are_right() -> None:
+    assert judge([row(NAME, size=DIGITS, size_vram=DIGITS, context_length=DIGITS)], NAME, context_length=65536)
+
+
 def test_a_negative_part_on_the_gpu_is_wrong() -> None:
     assert verdict(row(NAME, size=5, size_vram=-5)).code in ("residency.row", "residency.partial")
 

@@ -181,6 +181,7 @@ NOISE = [
     {"id": "1", "result": {"userAgent": f"x/9.9.9 {OS} unknown", "codexHome": "/wrong"}},
     {"id": 7, "result": {"userAgent": f"x/9.9.9 {OS} unknown", "codexHome": "/wrong"}},
     {"id": True, "result": {"userAgent": f"x/9.9.9 {OS} unknown", "codexHome": "/wrong"}},
+    {"id": 1.0, "result": {"userAgent": f"x/9.9.9 {OS} unknown", "codexHome": "/wrong"}},
     {"id": None, "error": {"code": -32600, "message": "nobody asked"}},
     {"result": {}},
     {},

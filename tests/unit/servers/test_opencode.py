@@ -405,6 +405,14 @@ def test_what_stands_outside_of_ollama_is_not_compared(asked: Any, answer: Any) 
     assert is_same(compare(asked, answer, {**CONFIG, "username": "unknown", "plugin": []}, expected))
 
 
+def test_a_configuration_nested_without_end_is_a_wrong_answer(asked: Any, answer: Any) -> None:
+    # Newer Pythons read a document that is nested deeper than a function may call itself.
+    for depth in (201, 900, 5000):
+        asked.answers = [answer('{"provider":{"ollama":' + '{"a":' * depth + "1" + "}" * depth + "}}")]
+        with pytest.raises(AnswerError, match="nested too deeply"):
+            server().compare_config(CONFIG, Budget(5))
+
+
 # Providers ----------------------------------------------------------------------------------------------------------
 
 

@@ -106,6 +106,11 @@ def test_a_tab_cannot_indent(text):
             "a: 'b\n",
             "2:1: not YAML: found unexpected end of stream, while scanning a quoted scalar that begins in line 1",
         ),
+        (
+            "a: [b",
+            "1:6: not YAML: did not find expected ',' or ']', while parsing a flow sequence that begins in line 1",
+        ),
+        ("a: b\nc", "2:2: not YAML: could not find expected ':', while scanning a simple key that begins in line 2"),
         ("a: b: c\n", "1:5: not YAML: mapping values are not allowed in this context"),
         ("a: @b\n", "1:4: not YAML: found character that cannot start any token"),
         ("a: *b\n", "1:4: not YAML: found undefined alias"),
