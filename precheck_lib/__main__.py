@@ -11,7 +11,11 @@ from precheck_lib.interrupt import Interrupts
 def main() -> int:
     """Run the command line and return the exit code."""
     _fill_closed_streams()
-    interrupts = Interrupts()
+    try:
+        interrupts = Interrupts()
+    except OSError as error:  # a process that may open no descriptor can ask nobody anything
+        os.write(2, f"precheck: it cannot run here: {error.strerror} (see `ulimit -n`)\n".encode())
+        return 70
     interrupts.install()
     _leave_the_working_folder_out()
     from precheck_lib.cli import run_command_line

@@ -91,7 +91,13 @@ class _Command:
     def _new_folder(self) -> str:
         import tempfile
 
-        return tempfile.mkdtemp(prefix="precheck-", dir=self.env.get("RUNNER_TEMP") or None)
+        place = self.env.get("RUNNER_TEMP") or None
+        try:
+            return tempfile.mkdtemp(prefix="precheck-", dir=place)
+        except OSError as error:
+            named = "RUNNER_TEMP" if place else "the system's temporary folder"
+            text = f"no folder for the reports can be made in {named}: {error.strerror}; name one with the input `out`"
+            raise UsageError(text) from None
 
     def _spec_name(self, given: str | None) -> str:
         if given is not None:

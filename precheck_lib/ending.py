@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import time
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from precheck_lib.arguments import UsageError
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 INTERNAL = 70
 
 _PATIENCE_SECONDS = 1.0
-"""How long reports wait in all for the readers of FIFOs."""
+"""How long the end of a command waits in all for whoever reads its streams and reports."""
 
 _LEAST_SECONDS = 0.1
 """The same where the budget is over: the end of a run comes by its budget and half a second."""
@@ -49,7 +51,7 @@ class Ending:
             self.targets["json"] = json
         if junit is not None:
             self.targets["junit"] = junit
-        if len(self.targets) > len({os.path.abspath(path) for path in self.targets.values()}):
+        if len(self.targets) > len({_absolute(path) for path in self.targets.values()}):
             same = self.targets.pop("junit")
             raise UsageError(f"--json and --junit both name {same}; give each report a file of its own")
 
@@ -63,13 +65,24 @@ class Ending:
             report.verdict, report.exit_code = "cancelled", 128 + (self.interrupts.stop.signum or 0)
         if report.exit_code == 0 and self.terminal.broken:
             _unwritten(report, ["stdout cannot be written, so nobody can see that this passed"])
-        on_github = self.on_github
-        # Opened before the reports are written: a pass that the job cannot be told of is none, and they say so too.
-        files = self._open_github_files(report) if on_github else {}
-        for line in self._deliver(report):
-            self.terminal.err(f"precheck: {line}")
-        if on_github:
+        unused = _PATIENCE_SECONDS if report.budget_s is None else report.budget_s - report.elapsed_s
+        end = time.monotonic() + min(_PATIENCE_SECONDS, max(_LEAST_SECONDS, unused))
+        self.terminal.end = end
+        with contextlib.ExitStack() as stack:
+            # Told before the reports are written: a pass that the job cannot be told of is none, and they say so too.
+            files = self._open_github_files(report, stack) if self.on_github else []
             self._tell_github(report, files)
+            could_pass = report.exit_code == 0
+            for line in self._deliver(report, end):
+                self.terminal.err(f"precheck: {line}")
+            if could_pass and report.exit_code:
+                self._tell_github(report, files)
+        if self.on_github:
+            from precheck_lib.report.github import annotation_lines
+
+            workspace = self._workspace(report)
+            for line in annotation_lines(report, workspace=workspace, only_warn=self.only_warn):
+                self.terminal.out(line)
         for line in finding_lines(report):
             self.terminal.err(line)
         if report.exit_code == 0:
@@ -78,16 +91,14 @@ class Ending:
             return 0
         return report.exit_code
 
-    def _deliver(self, report: Report) -> list[str]:
-        """Write all reports; where one cannot be, a pass becomes an error, which the others say then."""
+    def _deliver(self, report: Report, end: float) -> list[str]:
+        """Write all reports by `end`; where one cannot be, a pass becomes an error, which the others say then."""
         if not self.targets:
             return []
         from precheck_lib.report.deliver import Document, deliver
 
         said: list[str] = []
         left = dict(self.targets)
-        unused = _PATIENCE_SECONDS if report.budget_s is None else report.budget_s - report.elapsed_s
-        end = time.monotonic() + min(_PATIENCE_SECONDS, max(_LEAST_SECONDS, unused))
         while left:
             documents = [Document(path, self._render(form, report)) for form, path in left.items()]
             patience = max(0.0, end - time.monotonic())
@@ -122,43 +133,95 @@ class Ending:
         except OSError:
             return None  # the working folder is gone
 
-    def _open_github_files(self, report: Report) -> dict[str, IO[str]]:
+    def _open_github_files(self, report: Report, stack: contextlib.ExitStack) -> list[_Appended]:
         """Open the runner's files for appending; one that cannot be is named, and then there is no pass."""
-        files: dict[str, IO[str]] = {}
+        files: list[_Appended] = []
         troubles = []
         for variable in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"):
             path = self.env.get(variable)
             if not path:
                 continue
             try:
-                # Never waits: a FIFO that nobody reads would hold the run at its very end.
-                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
-                files[variable] = open(os.open(path, flags, 0o666), "a", encoding="utf-8", newline="\n")  # noqa: SIM115
+                files.append(_Appended(variable, path))
+                stack.callback(files[-1].close)
             except (OSError, ValueError) as error:
                 reason = error.strerror if isinstance(error, OSError) else str(error)
                 troubles.append(f"{variable} cannot be written: {reason}")
-        if troubles and report.exit_code == 0:
-            _unwritten(report, troubles)
+        self._untold(report, troubles)
         return files
 
-    def _tell_github(self, report: Report, files: Mapping[str, IO[str]]) -> None:
-        """Write summary, outputs and annotations."""
+    def _tell_github(self, report: Report, files: list[_Appended]) -> None:
+        """Write summary and outputs; where one cannot be, a pass becomes an error, which the other says then."""
         from precheck_lib.report import github
 
-        outputs = github.outputs(
-            report, folder=self.folder, json=self.targets.get("json"), junit=self.targets.get("junit")
-        )
-        texts = {"GITHUB_STEP_SUMMARY": github.summary(report), "GITHUB_OUTPUT": github.output_text(outputs)}
-        for variable, file in files.items():
-            try:
-                with file:
-                    file.write(texts[variable])
-            except OSError as error:
-                self.terminal.err(f"precheck: {variable} cannot be written: {error.strerror}")
-                if report.exit_code == 0:
-                    _unwritten(report, [f"{variable} cannot be written: {error.strerror}"])
-        for line in github.annotation_lines(report, workspace=self._workspace(report), only_warn=self.only_warn):
-            self.terminal.out(line)
+        left = list(files)
+        while left:
+            outputs = github.outputs(
+                report, folder=self.folder, json=self.targets.get("json"), junit=self.targets.get("junit")
+            )
+            texts = {"GITHUB_STEP_SUMMARY": github.summary(report), "GITHUB_OUTPUT": github.output_text(outputs)}
+            lost = {}
+            for file in left:
+                try:
+                    file.write(texts[file.variable])
+                except OSError as error:
+                    lost[file.variable] = f"{file.variable} cannot be written: {error.strerror}"
+            left = [file for file in left if file.variable not in lost]
+            if not self._untold(report, list(lost.values())):
+                return
+
+    def _untold(self, report: Report, troubles: list[str]) -> bool:
+        """Say what the job could not be told of; returns whether that made a pass an error."""
+        if not troubles:
+            return False
+        if report.exit_code == 0:
+            _unwritten(report, troubles)
+            return True
+        if report.checks[-1].id != "reports":
+            for text in troubles:
+                self.terminal.err(f"precheck: {text}")
+        return False
+
+
+def _absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except OSError:  # the working folder is gone; a report that lies in it will say so
+        return path
+
+
+class _Appended:
+    """One of the runner's files: a text is added to what others have written, whole or not at all, and can be replaced.
+
+    The runner reads a torso of an output as an error in the file, and so fails the step for another reason.
+    """
+
+    def __init__(self, variable: str, path: str) -> None:
+        self.variable = variable
+        # Never waits: a FIFO that nobody reads would hold the run at its very end.
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+        status = os.fstat(self._file)
+        self._size = status.st_size if stat.S_ISREG(status.st_mode) else None
+
+    def write(self, text: str) -> None:
+        """Write the text in place of what was written before; raises `OSError`."""
+        data = text.encode("utf-8", "replace")
+        try:
+            self._take_back()
+            while data:
+                data = data[os.write(self._file, data) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._take_back()
+            raise
+
+    def _take_back(self) -> None:
+        if self._size is not None:
+            os.ftruncate(self._file, self._size)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
 
 
 def _unwritten(report: Report, texts: list[str]) -> None:

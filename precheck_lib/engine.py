@@ -7,17 +7,17 @@ import importlib
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from precheck_lib.attempt import INTERNAL, Ended, cancelled, carry_out, internal, signal_name
 from precheck_lib.bounded.budget import Budget
 from precheck_lib.bounded.journal import Journal
+from precheck_lib.budgets import BudgetTooSmallError, Plan
 from precheck_lib.checks import kind_named
 from precheck_lib.checks.env import EnvOptions
-from precheck_lib.budgets import BudgetTooSmallError, Plan
 from precheck_lib.checks.kind import Context
 from precheck_lib.crew import MOST, Crew
-from precheck_lib.errors import Cancelled, TalkError
+from precheck_lib.errors import Cancelled
 from precheck_lib.findings import UNCONFIRMED, NotReadyError, make
 from precheck_lib.outcome import CheckResult, Finding, Host, OutcomeWord, Report, SpecIdentity, Verdict, is_fine
 from precheck_lib.redact import SECRET_NAME, Redactor, basic_token
@@ -119,6 +119,7 @@ class _Run:
 
     def report(self) -> Report:
         report = empty_report(self.env, self.spec.identity)
+        self.watcher.begin(self.budget)
         try:
             self._check_all()
         except BaseException:

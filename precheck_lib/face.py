@@ -13,6 +13,7 @@ from precheck_lib.watcher import Watcher
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from precheck_lib.bounded.budget import Budget
     from precheck_lib.outcome import CheckResult
     from precheck_lib.terminal import Terminal
 
@@ -37,6 +38,10 @@ class PlainFace(Watcher):
         self._text = ""
         self._seconds = 0.0
         self._began = clock()
+
+    def begin(self, budget: Budget) -> None:
+        """Let nobody who reads slowly put the end of the run off."""
+        self._terminal.end = budget.end
 
     def phase(self, check: str, text: str, seconds: float) -> None:
         """Remember what goes on."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import time
 from typing import TYPE_CHECKING
@@ -103,9 +104,20 @@ class Interrupts:
         signal.setitimer(signal.ITIMER_REAL, LAST_RESORT_SECONDS)
 
     def _last_resort(self, _number: int, _frame: FrameType | None) -> None:
-        if self.may_hold_models:
-            os.write(2, b"precheck: ended by a second signal; native residency remains unconfirmed\n")
-        for path in self.unfinished:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-        os._exit(128 + (self.stop.signum or self._held or 0))
+        try:
+            for path in self.unfinished:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+            if self.may_hold_models:
+                _say_at_once(b"precheck: ended by a second signal; native residency remains unconfirmed\n")
+        finally:
+            os._exit(128 + (self.stop.signum or self._held or 0))
+
+
+def _say_at_once(line: bytes) -> None:
+    """Write a line to stderr if that takes it now: a reader that has stopped must not hold the end of the process."""
+    poller = select.poll()
+    poller.register(2, select.POLLOUT)
+    with contextlib.suppress(OSError):
+        if any(event & select.POLLOUT for _, event in poller.poll(0)):
+            os.write(2, line)

@@ -19,8 +19,11 @@ class Terminal:
     """The two streams of a command. `broken` says that something could not be written to stdout.
 
     A reader that stopped reading would hold `print` for ever; here it costs at most a second for the first line that it
-    does not take, and nothing after that.
+    does not take, and nothing after that. Nor does a slow one get time beyond `end` (on `time.monotonic`): what it does
+    not take at once then is lost, for the end of a run must not wait for it.
     """
+
+    end: float | None = None
 
     def __init__(self, out: int = 1, err: int = 2) -> None:
         self._out = out
@@ -45,33 +48,39 @@ class Terminal:
         """Write a line to stderr."""
         self._write(self._err, line)
 
+    def _patience_end(self) -> float:
+        end = time.monotonic() + _PATIENCE_SECONDS
+        return end if self.end is None else min(end, self.end)
+
     def _write(self, descriptor: int, line: str) -> None:
         if descriptor in self._stuck:
             return
         data = (line + "\n").encode("utf-8", "backslashreplace")
         try:
             with _unblocked(descriptor) as unblocked:
-                left = _write_in_time(unblocked, data)
+                left = _write_in_time(unblocked, data, self._patience_end())
         except OSError:
             left = data
         if left:
             self._stuck.add(descriptor)
 
 
-def _write_in_time(descriptor: int, data: bytes) -> bytes:
-    """Write what the reader takes in time and return the rest."""
-    end = time.monotonic() + _PATIENCE_SECONDS
+def _write_in_time(descriptor: int, data: bytes, end: float) -> bytes:
+    """Write what the reader takes until `end` and return the rest."""
     poller = select.poll()
     poller.register(descriptor, select.POLLOUT)
     while data:
-        left = end - time.monotonic()
-        if left <= 0:
+        left = max(0.0, end - time.monotonic())
+        ready = poller.poll(int(left * 1000) + 1 if left else 0)
+        if not ready and not left:
             break
-        if poller.poll(int(left * 1000) + 1):
+        if ready:
             try:
                 # A pipe that polls writable takes this much without blocking, and no more is certain.
                 data = data[os.write(descriptor, data[: select.PIPE_BUF]) :]
             except BlockingIOError:
+                if not left:
+                    break
                 time.sleep(0.001)  # non-blocking, and there is less room than that
     return data
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from precheck_lib.bounded.budget import Budget
     from precheck_lib.outcome import CheckResult
 
 
@@ -15,6 +16,9 @@ class Watcher:
     is waited for, `phase` when something that may take long begins (with the seconds it may take), `ended` with each
     check.
     """
+
+    def begin(self, budget: Budget) -> None:
+        """Hear that the run begins, and what it has."""
 
     def phase(self, check: str, text: str, seconds: float) -> None:
         """Hear that `check` has begun something that may take up to `seconds`."""
