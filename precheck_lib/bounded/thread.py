@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_OUTSTANDING = 8
-"""How many calls may be unanswered at a time: each holds a thread until the system answers it."""
+"""From so many calls on that were given up and are still unanswered no other is made: each holds a thread.
 
-_outstanding = threading.BoundedSemaphore(MOST_OUTSTANDING)
+Those that somebody still waits for do not count: checks run at the same time, and each may make one.
+"""
+
+_given_up: set[int] = set()
 
 
 class _Call(Generic[T]):
@@ -31,6 +34,7 @@ class _Call(Generic[T]):
         self.lock = threading.Lock()
         self.read, self.write = os.pipe()
         self.abandoned = False
+        self.ended = False
         self.value: T | None = None
         self.error: BaseException | None = None
 
@@ -39,14 +43,17 @@ class _Call(Generic[T]):
             self.value = self.function()
         except BaseException as error:  # noqa: BLE001 - handed to the caller, whatever it is
             self.error = error
-        _outstanding.release()
         with self.lock:
+            self.ended = True
+            _given_up.discard(id(self))
             if not self.abandoned:
                 os.write(self.write, b"\0")
 
     def close(self) -> None:
         with self.lock:
             self.abandoned = True
+            if not self.ended:
+                _given_up.add(id(self))
             os.close(self.read)
             os.close(self.write)
 
@@ -55,11 +62,11 @@ def call_bounded(function: Callable[[], T], *, budget: Budget, phase: Phase) -> 
     """Call `function` in a daemon thread and return its value, or raise its error, by the end of the budget.
 
     A call that has not answered by then keeps its thread until the system answers it; being a daemon thread it holds
-    nothing when the process ends. At most `MOST_OUTSTANDING` of them may be unanswered: beyond that the call fails as
-    if its time were over. Where the system has no thread or descriptor left, it fails with `TransportError`.
+    nothing when the process ends. Where `MOST_OUTSTANDING` of those are left the call fails as if its time were over.
+    Where the system has no thread or descriptor left, it fails with `TransportError`.
     """
     budget.check(phase)
-    if not _outstanding.acquire(blocking=False):
+    if len(_given_up) >= MOST_OUTSTANDING:
         raise budget.over(phase)
     call = _begin(function, phase)
     try:
@@ -77,9 +84,9 @@ def _begin(function: Callable[[], T], phase: Phase) -> _Call[T]:
         call = _Call(function)
         threading.Thread(target=call.run, name=f"precheck-{phase}", daemon=True).start()
     except BaseException as error:
-        # A call that never began must not count as one without an answer: eight of them would stop all others.
-        _outstanding.release()
         if call is not None:
+            # One that never began must not count as one without an answer: eight of them would stop all others.
+            call.ended = True
             call.close()
         if isinstance(error, (OSError, RuntimeError)):
             raise TransportError(f"no thread could be started: {error}", phase=phase) from error

@@ -12,7 +12,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from precheck_lib.checks.kind import Kind
 
-KINDS = ("codex", "command", "env", "ollama", "opencode", "residency", "tcp")
+KINDS = (
+    "codex",
+    "command",
+    "disk",
+    "env",
+    "file",
+    "memory",
+    "ollama",
+    "opencode",
+    "port",
+    "process",
+    "residency",
+    "tcp",
+)
 """The kinds there are, each in the module of its name."""
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
+from precheck_lib.checks.look import refuse
 from precheck_lib.errors import DeadlineError
 from precheck_lib.findings import NotReadyError, make
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
@@ -32,38 +34,62 @@ _INDEX = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)')
 _JSONC = re.compile(r"//|/\*|,\s*[}\]]")
 _WORD = re.compile(r"[A-Za-z0-9_-]+\Z")
+_MOST_MATCHED = 4096
+_MOST_NAMED = 20
 
 
 class Role(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one variable has to be.
+    """What the value of one variable has to be; all that is given counts."""
 
-    `secret`: never shown. `url`: the schemes it may have; then it needs a host and has no credentials, query or
-    fragment; `path_end` is how its path has to end. `word`: one word. `folder`: an absolute path of an existing folder.
-    `json_object`: a JSON object with a non-empty object at each of these JSON pointers. `key_of`: a key of the object
-    at `NAME#/pointer`. `without`: characters that it must not hold.
-    """
-
-    secret: bool = False
-    url: list[str] | None = None
-    path_end: str | None = None
-    word: bool = False
-    folder: bool = False
-    json_object: list[str] | None = None
-    key_of: str | None = None
-    without: str = ""
+    secret: Annotated[bool, Meta(description="Its value is never shown, nowhere.")] = False
+    url: Annotated[
+        list[str] | None,
+        Meta(
+            description="It is a URL of one of these schemes, with a host and without credentials, query or fragment."
+        ),
+    ] = None
+    path_end: Annotated[str | None, Meta(description="How the path of the URL has to end, such as `/api`.")] = None
+    word: Annotated[bool, Meta(description="It is one word of letters, digits, `-` and `_`.")] = False
+    folder: Annotated[bool, Meta(description="It is the absolute path of a folder that is there.")] = False
+    json: Annotated[bool, Meta(description="It is JSON, of any type.")] = False
+    json_object: Annotated[
+        list[str] | None,
+        Meta(description="It is a JSON object with an object that is not empty at each of these JSON pointers."),
+    ] = None
+    key_of: Annotated[
+        str | None, Meta(description="It is a key of the object at `NAME#/pointer`, in the JSON of another variable.")
+    ] = None
+    pattern: Annotated[
+        str | None,
+        Meta(
+            description="A regular expression that matches all of it, taken as it is written (no `${}`). "
+            "Of a value that does not fit only the pattern is shown."
+        ),
+    ] = None
+    one_of: Annotated[
+        list[str] | None, Meta(description="The values that it may have; of a secret one they are not shown.")
+    ] = None
+    without: Annotated[str, Meta(description="Characters that it must not hold.")] = ""
 
 
 class EnvOptions(Options, frozen=True, kw_only=True):
-    """`required` have to be set, `optional` are looked at where they are set; of each of `together` all or none are."""
+    """Which environment variables there have to be, and what their values have to be."""
 
-    required: dict[str, Role] = msgspec.field(default_factory=dict)
-    optional: dict[str, Role] = msgspec.field(default_factory=dict)
-    together: list[list[str]] = msgspec.field(default_factory=list)
+    required: Annotated[
+        dict[str, Role], Meta(description="Variables that have to be set and not blank, each with what it has to be.")
+    ] = msgspec.field(default_factory=dict)
+    optional: Annotated[
+        dict[str, Role], Meta(description="Variables that may be unset; where they are set they have to be right.")
+    ] = msgspec.field(default_factory=dict)
+    together: Annotated[list[list[str]], Meta(description="Lists of variables of which all are set, or none.")] = (
+        msgspec.field(default_factory=list)
+    )
 
 
 def run(options: EnvOptions, context: Context) -> list[Finding]:
     """Look at every role; all that is wrong is said at once."""
     env = context.env
+    refuse(list(_problems({**options.optional, **options.required})))
     findings: list[Finding] = []
     missing = [name for name in options.required if not env.get(name, "").strip()]
     if missing:
@@ -90,12 +116,25 @@ def run(options: EnvOptions, context: Context) -> list[Finding]:
     return []
 
 
+def _problems(roles: dict[str, Role]) -> Iterator[str]:
+    """Say what is wrong with the rules themselves, whatever the values are."""
+    for name, role in roles.items():
+        if role.pattern is not None:
+            try:
+                re.compile(role.pattern)
+            except (re.error, OverflowError, RecursionError) as error:
+                yield f"{name}: pattern: {role.pattern!r} is not a regular expression: {error}"
+        if role.one_of is not None and not role.one_of:
+            yield f"{name}: one_of: no value is allowed"
+
+
 def _wrong(value: str, role: Role, context: Context) -> Iterator[str]:
-    is_json = role.json_object is not None
-    odd = list(_odd(value, json=is_json))
+    is_json = role.json or role.json_object is not None
+    # Of JSON of any type a text in quotes is one.
+    odd = list(_odd(value, json=is_json, quotes="'`" if role.json and role.json_object is None else "\"'`"))
     yield from odd
     if is_json:
-        yield from _wrong_json(value, role.json_object or [])
+        yield from _wrong_json(value, role.json_object)
     elif odd:
         return  # what else would be said follows from it
     if role.url is not None:
@@ -106,12 +145,29 @@ def _wrong(value: str, role: Role, context: Context) -> Iterator[str]:
         yield from _wrong_folder(value, context)
     if role.key_of is not None:
         yield from _wrong_key(value, role.key_of, context)
+    yield from _not_allowed(value, role, context)
     for character in role.without:
         if character in value:
             yield f"it must not hold {character!r}"
 
 
-def _odd(value: str, *, json: bool) -> Iterator[str]:
+def _not_allowed(value: str, role: Role, context: Context) -> Iterator[str]:
+    """Compare with the pattern and with the allowed values; what the value is stays unsaid."""
+    if role.pattern is not None:
+        if len(value) > _MOST_MATCHED:
+            # Nothing ends a match from outside, and with its square a long value would take very long.
+            yield f"it is longer than the {_MOST_MATCHED} characters that a pattern is tried on"
+        elif re.fullmatch(role.pattern, value) is None:
+            yield f"it does not match the pattern {role.pattern!r}"
+    if role.one_of is not None and value not in [context.text(allowed) for allowed in role.one_of]:
+        hidden = role.secret or len(role.one_of) > _MOST_NAMED
+        allowed = (
+            f"{len(role.one_of)} allowed values" if hidden else "allowed values " + ", ".join(map(repr, role.one_of))
+        )
+        yield f"it is not one of the {allowed}"
+
+
+def _odd(value: str, *, json: bool, quotes: str) -> Iterator[str]:
     """Name in words what cannot be seen: control and invisible characters, white space at an end, quotes around it."""
     seen: dict[str, str] = {}
     for place, character in enumerate(value):
@@ -126,7 +182,7 @@ def _odd(value: str, *, json: bool) -> Iterator[str]:
     text = value.strip()
     if not json and text != value and not seen:
         yield "it has white space at its " + ("start" if value[0].isspace() else "end")
-    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'`":
+    if len(text) > 1 and text[0] == text[-1] and text[0] in quotes:
         yield "the whole value is in quotes"
 
 
@@ -176,7 +232,8 @@ def _wrong_folder(value: str, context: Context) -> Iterator[str]:
         yield "it is not an existing folder (seen from this user)"
 
 
-def _wrong_json(value: str, pointers: list[str]) -> Iterator[str]:
+def _wrong_json(value: str, pointers: list[str] | None) -> Iterator[str]:
+    """Judge JSON; without pointers it may be of any type."""
     from precheck_lib.bounded.strict_json import kind_of, parse
 
     try:
@@ -185,6 +242,8 @@ def _wrong_json(value: str, pointers: list[str]) -> Iterator[str]:
         comments = _JSONC.search(_STRING.sub('""', value))
         hint = "; comments and trailing commas (JSONC) are not JSON" if comments else ""
         yield f"it cannot be read: {error}{hint}"
+        return
+    if pointers is None:
         return
     if not isinstance(document, dict):
         yield f"it is not a JSON object but {kind_of(document)}"

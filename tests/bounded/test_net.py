@@ -162,6 +162,30 @@ def test_no_more_than_eight_calls_are_left_without_an_answer(ends_within):
     assert call_bounded(lambda: 5, budget=Budget(5), phase="folder") == 5
 
 
+def test_calls_that_are_still_waited_for_do_not_keep_others_from_being_made():
+    may_end = threading.Event()
+    began = threading.Semaphore(0)
+
+    def wait():
+        began.release()
+        return may_end.wait()
+
+    callers = [
+        threading.Thread(target=call_bounded, args=[wait], kwargs={"budget": Budget(30), "phase": "folder"})
+        for _ in range(20)
+    ]
+    for caller in callers:
+        caller.start()
+    for _ in callers:
+        assert began.acquire(timeout=10)
+    try:
+        assert call_bounded(lambda: 5, budget=Budget(5), phase="folder") == 5
+    finally:
+        may_end.set()
+        for caller in callers:
+            caller.join(10)
+
+
 @pytest.mark.parametrize("broken", ["thread", "pipe"])
 def test_a_call_that_never_began_does_not_count_as_one_without_an_answer(broken, monkeypatch):
     with monkeypatch.context() as patch:

@@ -348,6 +348,74 @@ def test_pointers_follow_rfc_6901():
         assert at_pointer(document, pointer) is None, pointer
 
 
+# Patterns, allowed values, any JSON ----------------------------------------------------------------------------------
+
+
+def test_a_pattern_has_to_match_all_of_a_value():
+    assert wrong("v1.2.3", pattern=r"v\d+\.\d+\.\d+") == []
+    for value in ("v1.2.3-rc", "xv1.2.3", "V1.2.3", "v1.2"):
+        assert wrong(value, pattern=r"v\d+\.\d+\.\d+") == [r"it does not match the pattern 'v\\d+\\.\\d+\\.\\d+'"], (
+            value
+        )
+
+
+def test_a_dollar_in_a_pattern_is_the_patterns_own():
+    options = EnvOptions(required={"A": Role(pattern="^a$$")})
+    context = context_of({"A": "a"})
+    context.expand = lambda value: pytest.fail("a pattern is taken as it is written")
+    assert run(options, context) == []
+
+
+def test_a_value_that_is_too_long_for_a_pattern_is_not_tried():
+    assert wrong("a" * 4096, pattern="a+") == []
+    assert wrong("a" * 4097, pattern="a+") == ["it is longer than the 4096 characters that a pattern is tried on"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ({"pattern": "(x"}, "A: pattern: '(x' is not a regular expression: missing ), unterminated subpattern"),
+        ({"one_of": []}, "A: one_of: no value is allowed"),
+    ],
+)
+def test_rules_that_cannot_be_are_refused_whatever_the_value_is(rules, said):
+    for env in ({}, {"A": "x"}):
+        error = error_of(EnvOptions(optional={"A": Role(**rules)}), env)
+        assert error.usage
+        (finding,) = error.findings
+        assert finding.code == "spec.invalid"
+        assert finding.message.startswith(said)
+
+
+def test_a_value_is_one_of_those_that_are_allowed():
+    assert wrong("low", one_of=["low", "high"]) == []
+    assert wrong("LOW", one_of=["low", "high"]) == ["it is not one of the allowed values 'low', 'high'"]
+    assert wrong("x", one_of=["low"], secret=True) == ["it is not one of the 1 allowed values"]
+    assert wrong("x", one_of=[str(number) for number in range(30)]) == ["it is not one of the 30 allowed values"]
+
+
+def test_an_allowed_value_from_a_variable_is_shown_by_its_name():
+    context = context_of({"A": "x", "B": "hunter2"})
+    context.expand = lambda value: value.replace("${B}", "hunter2")
+    with pytest.raises(NotReadyError) as caught:
+        run(EnvOptions(required={"A": Role(one_of=["${B}"])}), context)
+    assert caught.value.findings[0].message == "A: it is not one of the allowed values '${B}'"
+    context.env["A"] = "hunter2"
+    assert run(EnvOptions(required={"A": Role(one_of=["${B}"])}), context) == []
+
+
+@pytest.mark.parametrize("value", ["{}", "[]", " [1]\n", '"x"', "5", "null", "true", '{"a": [1]}'])
+def test_json_of_any_type_is_json(value):
+    assert wrong(value, json=True) == []
+
+
+@pytest.mark.parametrize("value", ["{", "hunter2", 'x"hunter2"', "[1,]", '{"a": 1, "a": 2}', "NaN", "{} // x"])
+def test_what_is_no_json_is_said_without_the_value(value):
+    (said,) = wrong(value, json=True)
+    assert said.startswith("it cannot be read: ")
+    assert "hunter2" not in said
+
+
 # Never the value ------------------------------------------------------------------------------------------------------
 
 
@@ -362,6 +430,9 @@ def test_pointers_follow_rfc_6901():
         {"json_object": [MODELS]},
         {"key_of": f"CONFIG#{MODELS}"},
         {"without": "h"},
+        {"pattern": "x+"},
+        {"one_of": ["a", "b"]},
+        {"json": True},
     ],
 )
 def test_no_message_holds_a_value(rules):
