@@ -65,6 +65,7 @@ class Redactor:
         self._forms: set[str] = set()
         self._cut: set[str] = set()
         self._bare: set[str] = set()
+        self._beginnings: dict[str, list[str]] = {}
         self.add(values)
 
     def add(self, values: Iterable[str]) -> None:
@@ -77,6 +78,8 @@ class Redactor:
                 self._bare |= {bare for form in forms if len(bare := form.replace("\\", "")) >= SHORTEST}
                 # How a document begins is no secret.
                 if inside is None or secret.strip() != value.strip():
+                    for form in forms - self._cut:
+                        self._beginnings.setdefault(form[:_FEW], []).append(form)
                     self._cut |= forms
 
     def text(self, text: str) -> str:
@@ -90,9 +93,7 @@ class Redactor:
     def _hidden(self, text: str) -> str:
         spans = [span for form in self._forms for span in _found(form, text)]
         spans += [span for form in self._cut if len(form) > _PART for span in _found_cut(form, text)]
-        spans += [
-            span for cut in _CUT.finditer(text) for form in self._cut for span in _found_end(form, text, cut.start())
-        ]
+        spans += self._found_before_a_cut(text)
         spans += self._found_quoted(text)
         if not spans:
             return text
@@ -101,6 +102,26 @@ class Redactor:
             shown += [text[done:start], _HIDDEN]
             done = end
         return "".join([*shown, text[done:]])
+
+    def _found_before_a_cut(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield where the beginning of a secret ends because the text was cut there.
+
+        One pass over the text: a server chooses how many cuts there are in it, and must not choose how long this takes.
+        """
+        cuts = {place for cut in _CUT.finditer(text) for place in (cut.start(), cut.end() - 1)}
+        if not cuts or not self._beginnings:
+            return
+        for start in range(len(text) - _FEW):
+            for form in self._beginnings.get(text[start : start + _FEW], ()):
+                end = start + _FEW
+                if end not in cuts and not text.startswith(form[_FEW : _FEW + 1], end):
+                    continue  # what many keys begin with (`sk-p`) is nothing to look at for long
+                for one, other in zip(form[_FEW:-1], text[end : start + len(form) - 1], strict=False):
+                    if one != other:
+                        break
+                    end += 1
+                if end in cuts:
+                    yield start, end
 
     def _found_quoted(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield where a secret stands but for backslashes: JSON inside of JSON, quoted by Python, and so on."""
@@ -171,14 +192,6 @@ def _found_cut(form: str, text: str) -> Iterator[tuple[int, int]]:
         yield start, end
         # What begins inside of this and does not reach beyond it need not be looked at.
         start = text.find(part, end - _PART + 1)
-
-
-def _found_end(form: str, text: str, end: int) -> Iterator[tuple[int, int]]:
-    """Yield where the beginning of `form` ends at `end`, where the text was cut."""
-    for length in range(min(len(form) - 1, end), _FEW - 1, -1):
-        if text.startswith(form[:length], end - length):
-            yield end - length, end
-            return
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -341,3 +341,21 @@ def test_no_secret_stays_whatever_it_is(secrets, between):
     text = between.join([*secrets, json.dumps(secrets), *secrets, ""])
     left = Redactor(secrets).text(text)
     assert [secret for secret in secrets if len(secret.strip("*")) >= SHORTEST and secret in left] == []
+
+
+@pytest.mark.parametrize(
+    "text", ["a…" * 4000, ("a" + "…" * 79) * 50, "sk-p" * 1000 + "…", "\\" * 8000, "sk-pA…" * 1000]
+)
+def test_no_text_of_a_server_makes_the_search_long(text):
+    redactor = Redactor(f"sk-p{number:03}{'x' * 200}" for number in range(100))
+    began = time.monotonic()
+    assert redactor.text(text) == text
+    assert time.monotonic() - began < 1.0
+
+
+def test_what_stands_before_a_cut_is_hidden_from_its_fourth_character_on():
+    redactor = Redactor(["hunter2-password-of-mine"])
+    assert redactor.text("it was hunt…") == "it was ***…"
+    assert redactor.text("it was 'hunter2-pass'…") == "it was '***'…"
+    assert redactor.text("it was hun…") == "it was hun…"
+    assert redactor.text("it was hunts…") == "it was hunts…"
