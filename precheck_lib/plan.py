@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from precheck_lib.checks import kind_named
 from precheck_lib.budgets import Plan
+from precheck_lib.checks import kind_named
 from precheck_lib.redact import without_url_credentials
 from precheck_lib.report.text import clean
 from precheck_lib.units import duration_text

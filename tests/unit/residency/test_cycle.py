@@ -118,6 +118,15 @@ def test_the_record_of_a_wrong_row_holds_only_integers() -> None:
     assert (record.size, record.size_vram, record.context_length) == (None, None, None)
 
 
+def test_the_record_of_a_row_holds_no_number_that_has_more_than_63_bits() -> None:
+    world = World()
+    server = Ollama(world.clock)
+    server.rows = lambda rows: [row(each.name, size=1 << 63, size_vram=1 << 63, context_length=65536) for each in rows]
+    run(world, server, big("m"))
+    (record,) = world.records
+    assert (record.size, record.size_vram, record.context_length) == (None, None, 65536)
+
+
 # Leaving ------------------------------------------------------------------------------------------------------------
 
 
