@@ -107,6 +107,7 @@ checks:
     apart: {{call: {call}, note: {note}}}
   - id: later
     title: what comes after it
+    needs: [driver]
     env: {{required: {{PATH: {{}}}}}}
 """
 
