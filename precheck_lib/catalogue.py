@@ -358,7 +358,7 @@ CATALOGUE: dict[str, Entry] = {
         retryable=True,
     ),
     "http.status": Entry(
-        "The server refused the request.",
+        "The server answered with another status than was needed.",
         (
             "wrong credentials (401, 403)",
             "a proxy or another program answers",
@@ -643,5 +643,100 @@ CATALOGUE: dict[str, Entry] = {
         ("a typing error", "a spec that does not exist"),
         "See `precheck --help`.",
         "job",
+    ),
+    "http.redirect": Entry(
+        "The server points somewhere else, and no redirect is followed: what is there was not asked for.",
+        (
+            "http where the server wants https",
+            "a login page or a proxy stands before the server",
+            "a slash too many or too few at the end of the URL",
+        ),
+        "Give the URL that answers itself, or the status as the right one (`status: 302`).",
+        "spec",
+    ),
+    "http.unauthorized": Entry(
+        "The server does not accept the credentials, or needs some.",
+        (
+            "the secret is another one than the server was started with",
+            "no credentials are in the spec",
+            "the user may not do this (403)",
+        ),
+        "Give the check the credentials that the server knows (`username` and `password`, or a header).",
+        "job",
+    ),
+    "http.type": Entry(
+        "The answer is of another type than was needed.",
+        ("a page of a proxy or of another program", "the path is one of the server's web interface"),
+        "Check the URL; see which program answers there.",
+    ),
+    "http.text": Entry(
+        "A text that was needed is not in the answer.",
+        ("another program or version answers", "the server is in another state than was expected"),
+        "Ask the URL by hand (curl) and see what it answers.",
+    ),
+    "http.value": Entry(
+        "A value in the server's answer is missing or is not what was needed.",
+        ("the server is set up otherwise", "it is another version", "it was not restarted after its setup changed"),
+        "Correct the server's setup at the named place and restart it, or the value in the spec.",
+    ),
+    "http.present": Entry(
+        "The server's answer holds something that must not be there.",
+        ("something is switched on that should be off", "the server is another version"),
+        "Correct the server's setup at the named place and restart it.",
+    ),
+    # Servers of OpenAI's API -----------------------------------------------------------------------------------
+    "openai.unauthorized": Entry(
+        "The server does not accept the API key, or needs one.",
+        ("the key is another one than the server was started with (--api-key)", "no key is in the spec"),
+        "Give the check the key that the server knows (`api_key`).",
+        "job",
+    ),
+    "openai.loading": Entry(
+        "The server is still loading its model.",
+        ("it was started a moment ago", "a slow disk, or a network share", "it restarts again and again"),
+        "Wait for it (`wait: {for: 5m}` on a check with `completion: false`), or see in its log how far it is.",
+        retryable=True,
+    ),
+    "openai.model-missing": Entry(
+        "The server does not serve a model that the tests use.",
+        (
+            "it was started with another model, or under another name (--served-model-name, --alias)",
+            "the name in the spec is not the one that it lists",
+            "the model was never downloaded, or may not be loaded on demand",
+        ),
+        "Start the server with that model, or write the name as the server lists it.",
+    ),
+    "openai.answer": Entry(
+        "The list of models is not one.",
+        (
+            "the URL is not the base of the API (it usually ends in /v1)",
+            "a proxy or another program answers at that address",
+        ),
+        "Ask `URL/models` by hand (curl); see which program listens on that port.",
+    ),
+    "openai.completion": Entry(
+        "The server lists the model and does not make a token.",
+        (
+            "its engine has died and its front still answers (an illegal memory access, no memory left)",
+            "the model could not be loaded",
+            "the driver is broken or gone",
+        ),
+        "Look into the server's log for its first error, see whether the GPU is well (nvidia-smi), and restart it.",
+    ),
+    "openai.completion-deadline": Entry(
+        "The server lists the model, and no token came in time.",
+        (
+            "its engine hangs, or waits for one that died",
+            "the model is loaded by the first request, or the first token is slow (compilation)",
+            "other clients keep it busy",
+        ),
+        "Look into the server's log; give a cold server more time (`total`), restart one that hangs.",
+        retryable=True,
+    ),
+    "openai.no-completions": Entry(
+        "The server has no completions for this model.",
+        ("it serves embeddings only", "the model has no chat template, and /completions is switched off"),
+        "Name a model that completes text, or ask for none (`completion: false`).",
+        "spec",
     ),
 }

@@ -91,3 +91,22 @@ def plain(version: str | None) -> str | None:
     if version is None or re.fullmatch(r"[0-9A-Za-z.+_-]{1,64}", version):
         return version
     return short(version)
+
+
+def points_to(location: str | None, url: str) -> str:
+    """Say where a redirect points, by its host alone: paths and queries of redirects carry tickets."""
+    from urllib.parse import urljoin, urlsplit
+
+    if not location:
+        return "it does not say where to"
+    try:
+        there, here = urlsplit(urljoin(url, location)), urlsplit(url)
+        host, own = there.hostname, here.hostname
+    except ValueError:
+        return "it points to something that is no URL"
+    if not host:
+        return "it points to something that is no URL"
+    if host == own:
+        how = "" if there.scheme == here.scheme else f" over {named(there.scheme, 16)}"
+        return f"it points to another place on the same host{how}"
+    return f"it points to the host {named(host, 80)}"

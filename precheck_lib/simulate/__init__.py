@@ -1,14 +1,15 @@
-"""Stand-ins of the Codex, OpenCode and Ollama servers with their recorded manners and named faults."""
+"""Stand-ins of Codex, OpenCode, Ollama and servers of OpenAI's API with their manners and named faults."""
 
 from __future__ import annotations
 
 from precheck_lib.simulate.codex import Call, CodexStandIn
 from precheck_lib.simulate.commands import Command, write_commands
-from precheck_lib.simulate.faults import FAULTS, HOSTILE_FAULTS, INVALID_INVENTORIES, Fault, fault_named
+from precheck_lib.simulate.faults import FAULTS, HOSTILE_FAULTS, INVALID_INVENTORIES, OPENAI_FAULTS, Fault, fault_named
 from precheck_lib.simulate.hostile import HOSTILE, HostileFault, HostileServer, hostile_named
 from precheck_lib.simulate.loopback import ConnectionSeen, Seen
 from precheck_lib.simulate.ollama import OllamaStandIn
 from precheck_lib.simulate.ollama_models import Model
+from precheck_lib.simulate.openai import OpenAiStandIn
 from precheck_lib.simulate.opencode import OpenCodeStandIn
 from precheck_lib.simulate.stage import DEFAULT_MODELS, Stage, strict_config, strict_environment
 
@@ -18,6 +19,7 @@ __all__ = [
     "HOSTILE",
     "HOSTILE_FAULTS",
     "INVALID_INVENTORIES",
+    "OPENAI_FAULTS",
     "Call",
     "CodexStandIn",
     "Command",
@@ -27,6 +29,7 @@ __all__ = [
     "HostileServer",
     "Model",
     "OllamaStandIn",
+    "OpenAiStandIn",
     "OpenCodeStandIn",
     "Seen",
     "Stage",

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from precheck_lib.simulate.hostile.tables import HOSTILE
+from precheck_lib.simulate.openai_faults import OPENAI
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from precheck_lib.simulate.hostile.fault import Layer, Wire
 
-Server = Literal["codex", "opencode", "ollama"]
+Server = Literal["codex", "opencode", "ollama", "openai"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Fault:
     """One named fault of one server: `where` is the step it acts in, `options` its parameters with defaults.
 
     Options that several have: `at` is the one step it acts in (an OpenCode path, a JSON-RPC method, for Ollama
-    `tags`, `ps`, `load`, `unload` or `version`; `None` is every step), `skip` lets so many pass first, `times`
+    `tags`, `ps`, `load`, `unload` or `version`, for OpenAI's API `models`, `chat` or `completions`; `None` is every
+    step), `skip` lets so many pass first, `times`
     is how often it then acts (`None`: always), `model` is the one model it concerns (`None`: all), `after` is
     the last thing asked of `/api/generate` (`unload`, `load`, or `always`). Times are in seconds.
     """
@@ -273,13 +275,25 @@ HOSTILE_FAULTS: tuple[Fault, ...] = tuple(
 )
 """What any server can do to its clients, done by a stand-in to its right answers (see `HostileServer`)."""
 
+OPENAI_FAULTS: tuple[Fault, ...] = (
+    *_http("openai"),
+    *_of("openai", *OPENAI),
+    *(
+        Fault(fault.name, "openai", fault.description, "every answer", {**_STEP, "every": 1.0})
+        for fault in HOSTILE
+        if fault.layer in ("http", "json")
+    ),
+)
+"""Every fault of the stand-in of OpenAI's API, which is no part of a strict run; its hostile ones too."""
+
 
 def fault_named(server: Server, name: str) -> Fault:
     """Look a fault up by its server and name; `ValueError` names those that there are."""
-    for fault in (*FAULTS, *HOSTILE_FAULTS):
+    every = (*FAULTS, *HOSTILE_FAULTS, *OPENAI_FAULTS)
+    for fault in every:
         if fault.server == server and fault.name == name:
             return fault
-    known = ", ".join(fault.name for fault in (*FAULTS, *HOSTILE_FAULTS) if fault.server == server)
+    known = ", ".join(fault.name for fault in every if fault.server == server)
     raise ValueError(f"{server} has no fault {name!r}; it has {known}")
 
 
