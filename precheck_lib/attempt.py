@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from precheck_lib.bounded.budget import describe_seconds
 from precheck_lib.errors import Cancelled, DeadlineError, TalkError
 from precheck_lib.findings import NotReadyError, make, not_ready_for
+from precheck_lib.interrupt import signal_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,16 +144,6 @@ def cancelled(signum: int) -> Finding:
     return make("run.cancelled", f"the run was ended by {signal_name(signum)} during this check")
 
 
-def signal_name(signum: int) -> str:
-    """Name a signal as people know it."""
-    import signal
-
-    try:
-        return signal.Signals(signum).name
-    except ValueError:
-        return f"signal {signum}"
-
-
 def internal(error: BaseException) -> Finding:
     """Make the finding of a failure of precheck itself."""
     lines = traceback.format_exception(type(error), error, error.__traceback__)
@@ -163,4 +154,4 @@ def internal(error: BaseException) -> Finding:
     )
 
 
-__all__ = ["ATTEMPT_SECONDS", "INTERNAL", "Ended", "cancelled", "carry_out", "internal", "signal_name"]
+__all__ = ["ATTEMPT_SECONDS", "INTERNAL", "Ended", "cancelled", "carry_out", "internal"]

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from precheck_lib.attempt import INTERNAL, Ended, cancelled, carry_out, internal, signal_name
+from precheck_lib.attempt import INTERNAL, Ended, cancelled, carry_out, internal
 from precheck_lib.bounded.budget import Budget
 from precheck_lib.bounded.journal import Journal
 from precheck_lib.budgets import BudgetTooSmallError, Plan
@@ -19,6 +19,7 @@ from precheck_lib.checks.kind import Context
 from precheck_lib.crew import MOST, Crew
 from precheck_lib.errors import Cancelled
 from precheck_lib.findings import UNCONFIRMED, NotReadyError, make
+from precheck_lib.interrupt import signal_name
 from precheck_lib.outcome import CheckResult, Finding, Host, OutcomeWord, Report, SpecIdentity, Verdict, is_fine
 from precheck_lib.redact import SECRET_NAME, Redactor, basic_token
 from precheck_lib.spec.variables import expand, names
@@ -170,16 +171,17 @@ class _Run:
         ready: list[CheckSpec] = []
         # With `fail_fast` nothing more is contacted after a failure; at the end of a run one check says that it came.
         one_at_a_time = self.spec.fail_fast or self._is_over
+        undecided = self.running.union(check.id for check in waiting)
         for check in list(waiting):
             if one_at_a_time and (busy or ready):
                 break
             if busy + len(ready) >= MOST:
                 break
-            undecided = self.running.union(other.id for other in (*waiting, *ready))
             if undecided.intersection(check.needs):
                 continue
             if self._is_settled(check):
                 waiting.remove(check)
+                undecided.discard(check.id)
             elif self._has_its_server(check, ready):
                 waiting.remove(check)
                 ready.append(check)
@@ -190,8 +192,8 @@ class _Run:
         of = kind_named(check.kind)
         if not of.changes:
             return True
-        taken = {other.id: other for other in self.spec.checks if other.id in self.running or other in ready}
-        return all(self._server(other) != self._server(check) for other in taken.values())
+        beside = [other for other in self.spec.checks if other.id in self.running or other in ready]
+        return all(self._server(other) != self._server(check) for other in beside)
 
     def _server(self, check: CheckSpec) -> str:
         named = kind_named(check.kind).server(check.options)

@@ -114,6 +114,14 @@ class Interrupts:
             os._exit(128 + (self.stop.signum or self._held or 0))
 
 
+def signal_name(signum: int) -> str:
+    """Name a signal as people know it."""
+    try:
+        return signal.Signals(signum).name
+    except ValueError:
+        return f"signal {signum}"
+
+
 def _say_at_once(line: bytes) -> None:
     """Write a line to stderr if that takes it now: a reader that has stopped must not hold the end of the process."""
     poller = select.poll()

@@ -176,7 +176,7 @@ GUARDS = [
         "one-server",
         "one server is changed by one check at a time",
         "precheck_lib/engine.py",
-        "        return all(self._server(other) != self._server(check) for other in taken.values())",
+        "        return all(self._server(other) != self._server(check) for other in beside)",
         "        return True",
         "tests/unit/engine/test_together.py",
     ),

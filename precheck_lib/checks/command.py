@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,6 +9,7 @@ import msgspec
 from precheck_lib.bounded.budget import describe_seconds
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
 from precheck_lib.findings import NotReadyError, make
+from precheck_lib.interrupt import signal_name
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _unknown(said: str, program: str, result: ChildResult, seconds: float) -> Fi
         text = f"`{said}`: deadline of {describe_seconds(seconds)} elapsed"
         return make("command.deadline", text, evidence=_while_it_ran(result))
     if result.ended == "signal":
-        name = _signal_name(result.code)
+        name = signal_name(result.code)
         evidence = _together(_WHY_SIGNAL.get(name, ""), _said_on_stderr(result))
         return make("command.signal", f"`{said}` was ended by {name}", evidence=evidence)
     if result.ended == "missing":
@@ -177,13 +177,6 @@ def _said(argv: list[str]) -> str:
     """Write an argument list as it is shown: a script in it would fill the page."""
     text = " ".join(argv)
     return text if len(text) <= 200 else f"{text[:199]}…"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _said_on_stderr(result: ChildResult) -> str:

@@ -125,16 +125,6 @@ class Peer:
         return "\r\n".join(lines).encode() + b"\r\n\r\n"
 
 
-def frame(payload: bytes, opcode: int = 1, *, final: bool = True, mask: bool = False, reserved: int = 0) -> bytes:
-    """Spell one WebSocket frame."""
-    first = (0x80 if final else 0) | reserved << 4 | opcode
-    length = len(payload)
-    short = length if length < 126 else 126 if length < 65536 else 127
-    extended = b"" if short < 126 else struct.pack("!H" if short == 126 else "!Q", length)
-    head = bytes([first, (0x80 if mask else 0) | short]) + extended
-    return head + (b"\0\0\0\0" if mask else b"") + payload
-
-
 class Hostile:
     """Accepts on a port of the loopback interface and runs `script` for each connection."""
 

@@ -11,12 +11,12 @@ from precheck_lib.bounded import http, tls, websocket
 from precheck_lib.bounded.budget import Budget
 from precheck_lib.bounded.journal import Journal
 from precheck_lib.errors import CertificateError
-from tests.bounded.hostile import Hostile, frame
+from precheck_lib.simulate.hostile.frames import frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.bounded.hostile import Peer
+    from tests.bounded.hostile import Hostile, Peer
 
 PROXIES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "WS_PROXY", "WSS_PROXY", "FTP_PROXY"]
 AUTHORITIES = ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"]

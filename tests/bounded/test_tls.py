@@ -23,7 +23,8 @@ from precheck_lib.errors import (
     TransportError,
     TruncatedError,
 )
-from tests.bounded.hostile import at_the_same_time, frame, over_tls
+from precheck_lib.simulate.hostile.frames import frame
+from tests.bounded.hostile import at_the_same_time, over_tls
 
 if TYPE_CHECKING:
     from tests.bounded.hostile import Hostile, Peer

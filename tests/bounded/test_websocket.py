@@ -18,7 +18,8 @@ from precheck_lib.errors import (
     DeadlineError,
     TalkError,
 )
-from tests.bounded.hostile import black_hole, closed_port, frame
+from precheck_lib.simulate.hostile.frames import frame
+from tests.bounded.hostile import black_hole, closed_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -85,10 +85,7 @@ class HostileServer(LoopbackServer):
     def serve(self, connection: Connection) -> None:
         """Be right until the fault's turn comes."""
         layer, script = self.fault.layer, self.fault.script
-        if layer == "tcp" and script is not None:
-            script(self._wire(connection))
-            return
-        if layer == "tls" and script is not None:
+        if layer in ("tcp", "tls") and script is not None:
             script(self._wire(connection))
             return
         if self._context is not None:
