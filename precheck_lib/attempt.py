@@ -83,6 +83,8 @@ class _Attempts:
             try:
                 findings = self.once()
             except (NotReadyError, TalkError) as error:
+                if last is not None and isinstance(error, DeadlineError) and whole.left() <= 0:
+                    break  # cut short by the end of the wait: what the one before it said tells more
                 last = error if isinstance(error, NotReadyError) else not_ready_for(error, self.check.title)
                 if last.usage or last.findings[0].code.startswith(_HOPELESS):
                     raise
@@ -93,10 +95,13 @@ class _Attempts:
                 told.right(whole.elapsed())
                 if in_a_row >= wait.stable:
                     return findings
-            if whole.left() <= pause:
-                raise self._over(last if in_a_row == 0 else None, in_a_row, told)
-            whole.sleep(pause)
+            try:
+                whole.sleep(pause)
+                whole.check("wait")  # what would begin now could only run into the end
+            except DeadlineError:
+                break
             pause = min(_LAST_PAUSE, pause * 2)
+        raise self._over(last if in_a_row == 0 else None, in_a_row, told)
 
     def _over(self, last: NotReadyError | None, in_a_row: int, told: _Told) -> NotReadyError:
         wait = self.check.wait

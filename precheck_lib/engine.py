@@ -275,7 +275,8 @@ class _Run:
 
     def _end(self, check: CheckSpec, result: CheckResult, ended: Ended) -> None:
         self.running.discard(check.id)
-        result.elapsed_s = round(self.budget.elapsed() - (result.started_s or 0.0), 3)
+        # Its start was rounded, upwards perhaps.
+        result.elapsed_s = max(0.0, round(self.budget.elapsed() - (result.started_s or 0.0), 3))
         result.attempts = ended.attempts
         if check.severity == "warning" and ended.error is not None:
             result.outcome = "passed"

@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import psutil
@@ -58,7 +59,14 @@ class Offspring:
         """A budget that ends 0.1 s after so many are ready; the block has to end within `overrun` seconds more."""
         return deadline_when(lambda: len(os.listdir(self.folder)) >= count, overrun=overrun)
 
-    def alive(self) -> list[psutil.Process]:
+    def alive(self, patience: float = 2.0) -> list[psutil.Process]:
+        """Give those that are still there after a moment: what is killed goes at its next turn on a busy processor."""
+        until = time.monotonic() + patience
+        while (found := self._found()) and time.monotonic() < until:
+            time.sleep(0.005)
+        return found
+
+    def _found(self) -> list[psutil.Process]:
         found = []
         for one in psutil.process_iter():
             with contextlib.suppress(psutil.Error):

@@ -206,9 +206,7 @@ def test_what_has_emptied_its_environment_is_ended_with_the_group(family):
         "time.sleep(0.2)"
     )
     assert run(family.python(code)).ended == "exit"
-    deadline = time.monotonic() + 1
-    while family.alive() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    assert family.alive() == []
 
 
 def test_a_bush_of_orphans_is_ended(family, ends_within):
@@ -478,7 +476,7 @@ def test_a_child_that_the_kernel_holds_is_named_and_given_up(family, monkeypatch
         patch.setattr(process.os, "killpg", lambda *_: None)
         with family.deadline_when_ready() as budget:
             (result,) = run_children([family.python(SLEEP)], budget=budget)
-    (left,) = family.alive()
+    (left,) = family.alive(patience=0)
     assert (result.ended, result.held) == ("deadline", (left.pid,))
     left.kill()
     os.waitpid(left.pid, 0)
@@ -505,12 +503,11 @@ def test_a_grandchild_that_the_kernel_holds_is_named_and_given_up(family, monkey
         with family.deadline_when_ready() as budget:
             code = LEAVE["orphaned-without-the-pipe"].format(sleep=SLEEP.strip()) + "\ntime.sleep(60)"
             (result,) = run_children([family.python(code)], budget=budget)
-    held = family.alive()
+    held = family.alive(patience=0)
     assert (result.ended, result.held) == ("deadline", tuple(one.pid for one in held))
     assert len(held) == 1
     held[0].kill()
-    while family.alive():
-        time.sleep(0.005)
+    assert family.alive() == []
 
 
 @pytest.mark.parametrize("how", ["hangs", "fails"])

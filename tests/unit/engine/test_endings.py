@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 
@@ -185,6 +186,11 @@ def test_a_check_knows_when_it_began_and_how_long_it_took(bench):
     assert second.started_s + second.elapsed_s <= report.elapsed_s + 0.001
     times = [first.started_s, first.elapsed_s, second.started_s, second.elapsed_s, second.budget_s, report.elapsed_s]
     assert times == [round(seconds, 3) for seconds in times]
+
+
+def test_no_check_ends_before_it_began_however_short_it_was(bench):
+    report = bench.run(*(bench.reads(f"c{number}", lambda _context: None) for number in range(100)))
+    assert {math.copysign(1, result.elapsed_s) for result in report.checks} == {1.0}
 
 
 def test_what_is_needed_later_is_imported_while_a_child_runs_and_what_is_missing_is_no_fault(bench):

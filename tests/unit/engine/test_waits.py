@@ -63,6 +63,37 @@ def test_an_answer_that_was_still_changing_is_told_as_such(bench):
     assert 0.0 <= float(told[1]) <= 0.5
 
 
+def test_an_attempt_that_the_end_of_the_wait_cuts_short_does_not_hide_what_was_said_before(bench):
+    left = ["the model is on the CPU"]
+
+    def ask(context):
+        if left:
+            raise not_ready("usage", left.pop())
+        context.budget.sleep(30)
+
+    report = bench.run(bench.reads("a", ask, wait=Wait(seconds=0.2)))
+    (finding,) = report.checks[0].findings
+    assert (finding.code, finding.message) == ("usage", "the model is on the CPU")
+    assert finding.evidence == "waited 0.2 s: asked 2 times, the same answer each time"
+
+
+def test_a_wait_in_which_nothing_ever_answered_ends_with_the_deadline(bench):
+    report = bench.run(bench.reads("a", lambda context: context.budget.sleep(30), wait=Wait(seconds=0.2)))
+    assert report.checks[0].findings[0].code.startswith("transport.deadline")
+
+
+@pytest.mark.parametrize("phase", ["pause", "attempt"])
+def test_the_end_of_a_wait_is_never_told_as_the_end_of_the_run(phase, bench):
+    # The wait ends in a pause or in an attempt, whichever it meets; neither end is the run's.
+    def ask(context):
+        context.budget.sleep(0.001 if phase == "pause" else 0.03)
+        raise not_ready("usage", "still wrong")
+
+    for _ in range(20):
+        report = bench.run(bench.reads("a", ask, wait=Wait(seconds=0.05)))
+        assert report.checks[0].findings[0].code == "usage"
+
+
 def test_right_but_not_often_enough_in_time_is_not_found_out(bench):
     report = bench.run(bench.reads("a", answers(""), wait=Wait(seconds=0.05, stable=10_000)))
     (finding,) = report.checks[0].findings
