@@ -77,12 +77,7 @@ class Ending:
                 self.terminal.err(f"precheck: {line}")
             if could_pass and report.exit_code:
                 self._tell_github(report, files)
-        if self.on_github:
-            from precheck_lib.report.github import annotation_lines
-
-            workspace = self._workspace(report)
-            for line in annotation_lines(report, workspace=workspace, only_warn=self.only_warn):
-                self.terminal.out(line)
+        self.annotate(report)
         for line in finding_lines(report):
             self.terminal.err(line)
         if report.exit_code == 0:
@@ -90,6 +85,15 @@ class Ending:
         if self.only_warn and report.verdict == "not-ready":
             return 0
         return report.exit_code
+
+    def annotate(self, report: Report) -> None:
+        """Write the annotations of a report, where the runner reads what is printed."""
+        if self.on_github:
+            from precheck_lib.report.github import annotation_lines
+
+            workspace = self._workspace(report)
+            for line in annotation_lines(report, workspace=workspace, only_warn=self.only_warn):
+                self.terminal.out(line)
 
     def _deliver(self, report: Report, end: float) -> list[str]:
         """Write all reports by `end`; where one cannot be, a pass becomes an error, which the others say then."""
