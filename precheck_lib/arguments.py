@@ -47,9 +47,17 @@ def make_parser() -> argparse.ArgumentParser:
         default="fail",
         help="warn ends with 0 where the machine is not ready, and says so",
     )
+    _part_arguments(run)
     plan = commands.add_parser("plan", help="say what a run would do, touching nothing", allow_abbrev=False)
     _spec_argument(plan)
     _budget_argument(plan)
+    plan.add_argument("--json", dest="as_json", action="store_true", help="print it as JSON")
+    validate = commands.add_parser(
+        "validate", help="say all that is wrong with a spec, with line and column", allow_abbrev=False
+    )
+    _spec_argument(validate)
+    commands.add_parser("schema", help="print the JSON Schema of a spec, for editors", allow_abbrev=False)
+    commands.add_parser("list", help="list the built-in specs and the kinds of checks", allow_abbrev=False)
     demo = commands.add_parser(
         "demo", help="run the strict spec on stand-ins: no configuration, no GPU, no network", allow_abbrev=False
     )
@@ -76,6 +84,18 @@ def _spec_argument(parser: argparse.ArgumentParser) -> None:
         "spec",
         nargs="?",
         help="the name of a built-in spec, or else a path (default: ./precheck.yml, else strict where it is set up)",
+    )
+
+
+def _part_arguments(parser: argparse.ArgumentParser) -> None:
+    for option, text in (
+        ("--only", "run only these checks and what they need"),
+        ("--skip", "leave these checks out; those that need them run all the same"),
+    ):
+        parser.add_argument(option, metavar="ID[,ID]", action="append", help=text)
+    parser.add_argument("--read-only", action="store_true", help="leave out every check that changes a server")
+    parser.add_argument(
+        "--env-file", metavar="FILE", help="take variables from a file of NAME=VALUE lines (the environment wins)"
     )
 
 

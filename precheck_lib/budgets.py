@@ -39,6 +39,9 @@ class Plan:
         self.reserve = 0.0
         self.waits = 0.0
         for check in spec.checks:
+            if check.left_out is not None:
+                self.parts[check.id] = 0.0
+                continue
             of = kind_named(check.kind)
             models = of.models(check.options)
             count = None if models is None else _count(models, env, spec.pins)

@@ -73,6 +73,11 @@ CATALOGUE: dict[str, Entry] = {
         ("another installation comes first on PATH", "the machine was not updated when the pin moved"),
         "Install the pinned version or put its folder first on PATH.",
     ),
+    "command.output": Entry(
+        "A program ended well and printed something else than it has to.",
+        ("another version of the program", "the pattern in the spec does not fit what this version prints"),
+        "Run the command by hand on this machine and compare what it prints with the spec.",
+    ),
     "command.silent": Entry(
         "A program ended well and printed nothing, where one line was expected.",
         (
@@ -88,7 +93,7 @@ CATALOGUE: dict[str, Entry] = {
         "Run the command by hand on this machine and see what it is.",
     ),
     "command.failed": Entry(
-        "A program could be started but did not end well.",
+        "A program could be started but did not end as it has to: with another exit status.",
         ("a broken installation", "a missing library or interpreter"),
         "Run the command by hand on this machine and mend the installation.",
     ),
@@ -371,6 +376,46 @@ CATALOGUE: dict[str, Entry] = {
         ("another program answers at that address", "the server is another version than was expected"),
         "See which program listens on that port, and its version.",
     ),
+    "http.redirect": Entry(
+        "The server points somewhere else, and no redirect is followed: what is there was not asked for.",
+        (
+            "http where the server wants https",
+            "a login page or a proxy stands before the server",
+            "a slash too many or too few at the end of the URL",
+        ),
+        "Give the URL that answers itself, or the status as the right one (`status: 302`).",
+        "spec",
+    ),
+    "http.unauthorized": Entry(
+        "The server does not accept the credentials, or needs some.",
+        (
+            "the secret is another one than the server was started with",
+            "no credentials are in the spec",
+            "the user may not do this (403)",
+        ),
+        "Give the check the credentials that the server knows (`username` and `password`, or a header).",
+        "job",
+    ),
+    "http.type": Entry(
+        "The answer is of another type than was needed.",
+        ("a page of a proxy or of another program", "the path is one of the server's web interface"),
+        "Check the URL; see which program answers there.",
+    ),
+    "http.text": Entry(
+        "A text that was needed is not in the answer.",
+        ("another program or version answers", "the server is in another state than was expected"),
+        "Ask the URL by hand (curl) and see what it answers.",
+    ),
+    "http.value": Entry(
+        "A value in the server's answer is missing or is not what was needed.",
+        ("the server is set up otherwise", "it is another version", "it was not restarted after its setup changed"),
+        "Correct the server's setup at the named place and restart it, or the value in the spec.",
+    ),
+    "http.present": Entry(
+        "The server's answer holds something that must not be there.",
+        ("something is switched on that should be off", "the server is another version"),
+        "Correct the server's setup at the named place and restart it.",
+    ),
     # TCP -------------------------------------------------------------------------------------------------------
     "tcp.failed": Entry(
         "The server does not take TCP connections.",
@@ -479,6 +524,26 @@ CATALOGUE: dict[str, Entry] = {
         "Configure a local model.",
         "job",
     ),
+    "ollama.version": Entry(
+        "The running Ollama is not of the version that is needed.",
+        ("it was updated by itself", "it was updated on the disk and the service was not restarted"),
+        "Install the version that is needed on this machine, and restart the Ollama service.",
+    ),
+    "ollama.digest": Entry(
+        "A model is installed with other content than is pinned.",
+        ("its tag was pulled anew and has moved", "it was made from a Modelfile on this machine"),
+        "Pull the model again on this machine, or move the pin in the spec (`ollama list` shows the digests).",
+    ),
+    "ollama.capability": Entry(
+        "A model cannot do what it is needed for.",
+        ("another model is installed under this name", "its template does not tell of tools"),
+        "See `ollama show MODEL` on this machine; pull the model anew or name another one.",
+    ),
+    "ollama.capability-unknown": Entry(
+        "Ollama does not say what a model can do.",
+        ("an Ollama that is too old to say it (before 0.6.4)",),
+        "Update Ollama on this machine, or leave `capabilities` out.",
+    ),
     "ollama.models": Entry(
         "The configured models cannot be read.",
         ("an `id` of a model is not a text",),
@@ -527,9 +592,10 @@ CATALOGUE: dict[str, Entry] = {
     ),
     # Residency -------------------------------------------------------------------------------------------------
     "residency.absent": Entry(
-        "A model was loaded and is not among the resident ones.",
+        "A model that has to be resident is not among the resident ones.",
         (
             "another model pushed it out",
+            "nobody has loaded it, or its keep_alive was over (with `mode: verify` nothing is loaded)",
             "its runner crashed",
             "the same weights are resident under another name",
         ),
@@ -565,11 +631,81 @@ CATALOGUE: dict[str, Entry] = {
         ),
         "Set OLLAMA_CONTEXT_LENGTH for the Ollama service to at least what is needed, and restart it.",
     ),
+    "residency.digest": Entry(
+        "A resident model is not the one that is installed under its name.",
+        ("it was pulled or made anew while it was loaded",),
+        "Stop the model (`ollama stop`), or restart Ollama, and have it loaded again.",
+        retryable=True,
+    ),
+    "residency.replaced": Entry(
+        "A model was resident and not right; it was unloaded, loaded again, and is right now.",
+        (
+            "another process held the GPU's memory when it was loaded first",
+            "another client had loaded it with other options",
+            "its runner had crashed",
+        ),
+        "Nothing has to be done for this run; where it comes again, see who else loads this model, and how.",
+    ),
     "residency.evicted": Entry(
         "A model that had been proven resident is no longer right at the end.",
         ("another client loaded another model", "it was loaded again with other options"),
         "Stop what else uses this Ollama (strict wants one of its own).",
         retryable=True,
+    ),
+    # Servers of OpenAI's API -----------------------------------------------------------------------------------
+    "openai.unauthorized": Entry(
+        "The server does not accept the API key, or needs one.",
+        ("the key is another one than the server was started with (--api-key)", "no key is in the spec"),
+        "Give the check the key that the server knows (`api_key`).",
+        "job",
+    ),
+    "openai.loading": Entry(
+        "The server is still loading its model.",
+        ("it was started a moment ago", "a slow disk, or a network share", "it restarts again and again"),
+        "Wait for it (`wait: {for: 5m}` on a check with `completion: false`), or see in its log how far it is.",
+        retryable=True,
+    ),
+    "openai.model-missing": Entry(
+        "The server does not serve a model that the tests use.",
+        (
+            "it was started with another model, or under another name (--served-model-name, --alias)",
+            "the name in the spec is not the one that it lists",
+            "the model was never downloaded, or may not be loaded on demand",
+        ),
+        "Start the server with that model, or write the name as the server lists it.",
+    ),
+    "openai.answer": Entry(
+        "The list of models is not one.",
+        (
+            "the URL is not the base of the API (it usually ends in /v1)",
+            "a proxy or another program answers at that address",
+        ),
+        "Ask `URL/models` by hand (curl); see which program listens on that port.",
+    ),
+    "openai.completion": Entry(
+        "The server lists the model and does not make a token.",
+        (
+            "its engine has died and its front still answers (an illegal memory access, no memory left)",
+            "the model could not be loaded",
+            "the driver is broken or gone",
+        ),
+        "Look into the server's log for its first error, see whether the GPU is well (nvidia-smi), and restart it.",
+    ),
+    "openai.completion-deadline": Entry(
+        "The server lists the model, and no token came in time.",
+        (
+            "its engine hangs, or waits for one that died",
+            "the model is loaded by the first request, or the first token is slow (compilation)",
+            "other clients keep it busy",
+        ),
+        "Look into the server's log; give a cold server more time (`total`), restart one that hangs.",
+        retryable=True,
+    ),
+    "openai.no-completions": Entry(
+        "The server has no completions for this model.",
+        ("it serves embeddings only", "the model has no chat template, and /completions is switched off"),
+        "Name a model that completes text, or ask for none (`completion: false`).",
+        "spec",
     ),
     # The run itself --------------------------------------------------------------------------------------------
     "run.budget": Entry(
@@ -643,100 +779,5 @@ CATALOGUE: dict[str, Entry] = {
         ("a typing error", "a spec that does not exist"),
         "See `precheck --help`.",
         "job",
-    ),
-    "http.redirect": Entry(
-        "The server points somewhere else, and no redirect is followed: what is there was not asked for.",
-        (
-            "http where the server wants https",
-            "a login page or a proxy stands before the server",
-            "a slash too many or too few at the end of the URL",
-        ),
-        "Give the URL that answers itself, or the status as the right one (`status: 302`).",
-        "spec",
-    ),
-    "http.unauthorized": Entry(
-        "The server does not accept the credentials, or needs some.",
-        (
-            "the secret is another one than the server was started with",
-            "no credentials are in the spec",
-            "the user may not do this (403)",
-        ),
-        "Give the check the credentials that the server knows (`username` and `password`, or a header).",
-        "job",
-    ),
-    "http.type": Entry(
-        "The answer is of another type than was needed.",
-        ("a page of a proxy or of another program", "the path is one of the server's web interface"),
-        "Check the URL; see which program answers there.",
-    ),
-    "http.text": Entry(
-        "A text that was needed is not in the answer.",
-        ("another program or version answers", "the server is in another state than was expected"),
-        "Ask the URL by hand (curl) and see what it answers.",
-    ),
-    "http.value": Entry(
-        "A value in the server's answer is missing or is not what was needed.",
-        ("the server is set up otherwise", "it is another version", "it was not restarted after its setup changed"),
-        "Correct the server's setup at the named place and restart it, or the value in the spec.",
-    ),
-    "http.present": Entry(
-        "The server's answer holds something that must not be there.",
-        ("something is switched on that should be off", "the server is another version"),
-        "Correct the server's setup at the named place and restart it.",
-    ),
-    # Servers of OpenAI's API -----------------------------------------------------------------------------------
-    "openai.unauthorized": Entry(
-        "The server does not accept the API key, or needs one.",
-        ("the key is another one than the server was started with (--api-key)", "no key is in the spec"),
-        "Give the check the key that the server knows (`api_key`).",
-        "job",
-    ),
-    "openai.loading": Entry(
-        "The server is still loading its model.",
-        ("it was started a moment ago", "a slow disk, or a network share", "it restarts again and again"),
-        "Wait for it (`wait: {for: 5m}` on a check with `completion: false`), or see in its log how far it is.",
-        retryable=True,
-    ),
-    "openai.model-missing": Entry(
-        "The server does not serve a model that the tests use.",
-        (
-            "it was started with another model, or under another name (--served-model-name, --alias)",
-            "the name in the spec is not the one that it lists",
-            "the model was never downloaded, or may not be loaded on demand",
-        ),
-        "Start the server with that model, or write the name as the server lists it.",
-    ),
-    "openai.answer": Entry(
-        "The list of models is not one.",
-        (
-            "the URL is not the base of the API (it usually ends in /v1)",
-            "a proxy or another program answers at that address",
-        ),
-        "Ask `URL/models` by hand (curl); see which program listens on that port.",
-    ),
-    "openai.completion": Entry(
-        "The server lists the model and does not make a token.",
-        (
-            "its engine has died and its front still answers (an illegal memory access, no memory left)",
-            "the model could not be loaded",
-            "the driver is broken or gone",
-        ),
-        "Look into the server's log for its first error, see whether the GPU is well (nvidia-smi), and restart it.",
-    ),
-    "openai.completion-deadline": Entry(
-        "The server lists the model, and no token came in time.",
-        (
-            "its engine hangs, or waits for one that died",
-            "the model is loaded by the first request, or the first token is slow (compilation)",
-            "other clients keep it busy",
-        ),
-        "Look into the server's log; give a cold server more time (`total`), restart one that hangs.",
-        retryable=True,
-    ),
-    "openai.no-completions": Entry(
-        "The server has no completions for this model.",
-        ("it serves embeddings only", "the model has no chat template, and /completions is switched off"),
-        "Name a model that completes text, or ask for none (`completion: false`).",
-        "spec",
     ),
 }

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from precheck_lib.spec.model import Spec
     from precheck_lib.watcher import Watcher
 
-USAGE = 2
+_QUIET = ("explain", "list", "plan", "schema", "validate")
+"""The commands that write no reports."""
 
 
 def run_command_line(arguments: Sequence[str], interrupts: Interrupts) -> int:
@@ -58,13 +59,26 @@ class _Command:
                 options = make_parser().parse_args(self._action_arguments())
             self._take_report_options(options)
             self.ending.only_warn = getattr(options, "on_not_ready", "fail") == "warn"
-            commands = {"plan": self._plan, "demo": self._demo, "explain": self._explain, "run": self._run}
-            return commands[options.command](options)
+            return self._commands[options.command](options)
         except UsageError as error:
-            # Where the reports go is looked for all the same: a command line that cannot be used is a report too.
-            with contextlib.suppress(UsageError):
-                self._take_report_options(report_parser().parse_known_args(self.arguments)[0])
+            # Where the reports go is looked for all the same: a command line that cannot be used is a report too. Not
+            # with a command that writes none: what follows `plan --json` may be the spec itself.
+            if self._with_default_command()[0] not in _QUIET:
+                with contextlib.suppress(UsageError):
+                    self._take_report_options(report_parser().parse_known_args(self.arguments)[0])
             return self._unusable("usage", [str(error)])
+
+    @property
+    def _commands(self) -> dict[str, Callable[[argparse.Namespace], int]]:
+        return {
+            "demo": self._demo,
+            "explain": self._explain,
+            "list": self._list,
+            "plan": self._plan,
+            "run": self._run,
+            "schema": self._schema,
+            "validate": self._validate,
+        }
 
     # Which command -----------------------------------------------------------------------------------------------
 
@@ -103,7 +117,7 @@ class _Command:
         if given is not None:
             return given
         if os.path.exists("precheck.yml"):
-            return "./precheck.yml"
+            return "precheck.yml"
         if self.env.get("TEST_CODEX_WS_URL"):
             return "strict"
         raise UsageError(
@@ -115,14 +129,24 @@ class _Command:
     # run ---------------------------------------------------------------------------------------------------------
 
     def _run(self, options: argparse.Namespace) -> int:
+        from precheck_lib.selection import ids_of, select
         from precheck_lib.spec import SpecError, load_spec
 
         budget = self._budget(options.budget)
         try:
+            if options.env_file is not None:
+                from precheck_lib.env_file import with_env_file
+
+                self.env = with_env_file(self.env, options.env_file)
+        except SpecError as error:
+            return self._unusable("usage", [str(problem) for problem in error.problems])
+        try:
             spec = load_spec(self._spec_name(options.spec))
         except SpecError as error:
             return self._unusable("spec.invalid", [str(problem) for problem in error.problems], error.identity)
+        spec = select(spec, only=ids_of(options.only), skip=ids_of(options.skip), read_only=options.read_only)
         self._mask(spec)
+        self.ending.redact = self._redactor().text
         return self._carry_out(spec, self.env, budget, self._face())
 
     def _mask(self, spec: Spec) -> None:
@@ -215,39 +239,37 @@ class _Command:
         except ValueError as error:
             raise UsageError(f"--budget: {error}") from None
 
-    def _plan(self, options: argparse.Namespace) -> int:
-        from precheck_lib.plan import plan_lines
-        from precheck_lib.report.text import clean
-        from precheck_lib.spec import SpecError, load_spec
+    # Writing specs -----------------------------------------------------------------------------------------------
 
-        try:
-            spec = load_spec(self._spec_name(options.spec))
-        except SpecError as error:
-            redactor = self._redactor()
-            for problem in error.problems:
-                self.terminal.err(f"precheck: {clean(redactor.text(str(problem)))}")
-            return USAGE
-        for line in plan_lines(spec, self.env, self._budget(options.budget)):
-            self.terminal.out(line)
-        return 0
+    def _plan(self, options: argparse.Namespace) -> int:
+        from precheck_lib.authoring import plan
+
+        budget = self._budget(options.budget)
+        name = self._spec_name(options.spec)
+        return plan(name, self.ending, self._redactor(), budget=budget, as_json=options.as_json)
+
+    def _validate(self, options: argparse.Namespace) -> int:
+        from precheck_lib.authoring import validate
+
+        return validate(self._spec_name(options.spec), self.ending, self._redactor())
+
+    def _schema(self, _: argparse.Namespace) -> int:
+        from precheck_lib.authoring import schema
+
+        return schema(self.ending)
+
+    def _list(self, _: argparse.Namespace) -> int:
+        from precheck_lib.authoring import list_all
+
+        return list_all(self.ending)
 
     # Endings -----------------------------------------------------------------------------------------------------
 
     def _unusable(self, code: str, texts: list[str], identity: Any = None) -> int:
         """End with a spec or command line that cannot be used; that is a report too."""
-        from precheck_lib import engine
-        from precheck_lib.findings import make
-        from precheck_lib.outcome import CheckResult, SpecIdentity
+        from precheck_lib.authoring import unusable_report
 
-        redactor = self._redactor()
-        report = engine.empty_report(self.env, identity)
-        if report.spec.path is not None:
-            path = redactor.text(report.spec.path)
-            report.spec = SpecIdentity(name=report.spec.name, path=path, digest=report.spec.digest)
-        findings = [make(code, redactor.text(text), retryable=False) for text in texts]
-        name = "spec" if code == "spec.invalid" else "usage"
-        report.checks = [CheckResult(id=name, title=f"the {name}", kind=name, outcome="error", findings=findings)]
-        report.exit_code = USAGE
+        report = unusable_report(texts, code=code, env=self.env, redactor=self._redactor(), of=identity)
         return self.ending.finish(report)
 
     def internal(self, error: Exception) -> int:
@@ -255,8 +277,10 @@ class _Command:
         try:
             from precheck_lib import engine
 
+            redactor = self._redactor()
             report = engine.empty_report(self.env)
-            report.checks = [engine.internal_result(error, self._redactor())]
+            engine.hide_names(report, redactor)
+            report.checks = [engine.internal_result(error, redactor)]
             return self.ending.finish(report)
         except Exception as again:  # noqa: BLE001 - nothing else can be relied on any more
             self.terminal.err(f"precheck: internal error: {type(error).__name__}, then {type(again).__name__}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from precheck_lib.arguments import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from precheck_lib.interrupt import Interrupts
     from precheck_lib.outcome import Report
@@ -27,7 +27,10 @@ _LEAST_SECONDS = 0.1
 
 
 class Ending:
-    """Ends a command with a report. `targets` says where each form of it goes (`json`, `junit`)."""
+    """Ends a command with a report. `targets` says where each form of it goes (`json`, `junit`).
+
+    `redact` takes the secrets of the spec out of a text, once there is a spec: the name of a place may hold one too.
+    """
 
     def __init__(self, env: Mapping[str, str], terminal: Terminal, interrupts: Interrupts) -> None:
         self.env = env
@@ -36,6 +39,7 @@ class Ending:
         self.targets: dict[str, str] = {}
         self.folder: str | None = None
         self.only_warn = False
+        self.redact: Callable[[str], str] = str
 
     @property
     def on_github(self) -> bool:
@@ -77,12 +81,7 @@ class Ending:
                 self.terminal.err(f"precheck: {line}")
             if could_pass and report.exit_code:
                 self._tell_github(report, files)
-        if self.on_github:
-            from precheck_lib.report.github import annotation_lines
-
-            workspace = self._workspace(report)
-            for line in annotation_lines(report, workspace=workspace, only_warn=self.only_warn):
-                self.terminal.out(line)
+        self.annotate(report)
         for line in finding_lines(report):
             self.terminal.err(line)
         if report.exit_code == 0:
@@ -90,6 +89,15 @@ class Ending:
         if self.only_warn and report.verdict == "not-ready":
             return 0
         return report.exit_code
+
+    def annotate(self, report: Report) -> None:
+        """Write the annotations of a report, where the runner reads what is printed."""
+        if self.on_github:
+            from precheck_lib.report.github import annotation_lines
+
+            workspace = self._workspace(report)
+            for line in annotation_lines(report, workspace=workspace, only_warn=self.only_warn):
+                self.terminal.out(line)
 
     def _deliver(self, report: Report, end: float) -> list[str]:
         """Write all reports by `end`; where one cannot be, a pass becomes an error, which the others say then."""
@@ -105,10 +113,11 @@ class Ending:
             failed = deliver(documents, deadline=patience, unfinished=self.interrupts.unfinished)
             if not failed:
                 break
+            troubles = [self.redact(one.message) for one in failed]
             if report.exit_code == 0:
-                _unwritten(report, [one.message for one in failed])
+                _unwritten(report, troubles)
             elif report.checks[-1].id != "reports":
-                said += [one.message for one in failed]
+                said += troubles
             lost = {one.path for one in failed}
             left = {form: path for form, path in left.items() if path not in lost}
         return said
@@ -156,9 +165,8 @@ class Ending:
 
         left = list(files)
         while left:
-            outputs = github.outputs(
-                report, folder=self.folder, json=self.targets.get("json"), junit=self.targets.get("junit")
-            )
+            json, junit = self.targets.get("json"), self.targets.get("junit")
+            outputs = github.outputs(report, folder=self.folder, json=json, junit=junit, redact=self.redact)
             texts = {"GITHUB_STEP_SUMMARY": github.summary(report), "GITHUB_OUTPUT": github.output_text(outputs)}
             lost = {}
             for file in left:

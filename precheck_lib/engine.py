@@ -13,14 +13,14 @@ from precheck_lib.attempt import INTERNAL, Ended, cancelled, carry_out, internal
 from precheck_lib.bounded.budget import Budget
 from precheck_lib.bounded.journal import Journal
 from precheck_lib.budgets import BudgetTooSmallError, Plan
-from precheck_lib.checks import kind_named
+from precheck_lib.checks import changes_server, kind_named
 from precheck_lib.checks.env import EnvOptions
 from precheck_lib.checks.kind import Context
 from precheck_lib.crew import MOST, Crew
 from precheck_lib.errors import Cancelled
 from precheck_lib.findings import UNCONFIRMED, NotReadyError, make
 from precheck_lib.interrupt import signal_name
-from precheck_lib.outcome import CheckResult, Finding, Host, OutcomeWord, Report, SpecIdentity, Verdict, is_fine
+from precheck_lib.outcome import CheckResult, Finding, Host, OutcomeWord, Report, Source, SpecIdentity, Verdict, is_fine
 from precheck_lib.redact import SECRET_NAME, Redactor, basic_token
 from precheck_lib.spec.variables import expand, names
 from precheck_lib.watcher import Watcher
@@ -139,8 +139,8 @@ class _Run:
 
     def _check_all(self) -> None:
         # What only reads comes first: nothing changes a server before all that can be read is right (D3).
-        reading = [check for check in self.spec.checks if not kind_named(check.kind).changes]
-        changing = [check for check in self.spec.checks if kind_named(check.kind).changes]
+        reading = [check for check in self.spec.checks if not changes_server(check)]
+        changing = [check for check in self.spec.checks if changes_server(check)]
         for checks in (reading, changing):
             self._check_each(checks)
 
@@ -189,8 +189,7 @@ class _Run:
 
     def _has_its_server(self, check: CheckSpec, ready: list[CheckSpec]) -> bool:
         """Say whether nothing else that is at work changes the server that this check changes."""
-        of = kind_named(check.kind)
-        if not of.changes:
+        if not changes_server(check):
             return True
         beside = [other for other in self.spec.checks if other.id in self.running or other in ready]
         return all(self._server(other) != self._server(check) for other in beside)
@@ -209,12 +208,14 @@ class _Run:
     def _is_settled(self, check: CheckSpec) -> bool:
         """Settle a check that is not to be carried out: it is blocked, or not meant for this machine."""
         blocker = self._blocker(check)
-        unmet = check.when is not None and not check.when.holds(self.env.get(check.when.env, ""))
-        if blocker is None and not unmet:
+        unmet = check.left_out
+        if unmet is None and check.when is not None and not check.when.holds(self.env.get(check.when.env, "")):
+            unmet = f"only when {check.when}"
+        if blocker is None and unmet is None:
             return False
         result = self._result(check, "skipped")
-        result.skipped_for = blocker
-        result.unmet = None if blocker is not None else f"only when {check.when}"
+        result.skipped_for = blocker if check.left_out is None else None
+        result.unmet = unmet if result.skipped_for is None else None
         self.watcher.ended(result)
         return True
 
@@ -227,7 +228,7 @@ class _Run:
         bad = [id_ for id_, result in self.results.items() if id_ not in self.running and not is_fine(result)]
         if not bad:
             return None
-        everything = self.spec.fail_fast or kind_named(check.kind).changes or self._is_over
+        everything = self.spec.fail_fast or changes_server(check) or self._is_over
         for id_ in bad if everything else [need for need in check.needs if need in bad]:
             return self.results[id_].skipped_for or id_
         return None
@@ -259,8 +260,9 @@ class _Run:
 
     def _context(self, check: CheckSpec) -> Context:
         # A changing check ends before the reserve, so that what it has loaded can still be unloaded.
-        changes = kind_named(check.kind).changes
-        usable = self.budget.child(max(0.0, self.budget.left() - self.plan.reserve)) if changes else self.budget
+        usable = self.budget
+        if changes_server(check):
+            usable = self.budget.child(max(0.0, self.budget.left() - self.plan.reserve))
         return self.context.for_check(check.id, usable.child(self.plan.parts[check.id]))
 
     def _begin(self, check: CheckSpec, context: Context) -> CheckResult:
@@ -268,7 +270,7 @@ class _Run:
         self.running.add(check.id)
         result.started_s = round(self.budget.elapsed(), 3)
         result.budget_s = round(context.budget.seconds, 3)
-        if kind_named(check.kind).changes and self.interrupts is not None:
+        if changes_server(check) and self.interrupts is not None:
             self.interrupts.may_hold_models = True
         context.phase(check.title, context.budget.seconds)
         return result
@@ -352,9 +354,13 @@ class _Run:
             request.url = self.redactor.text(request.url)
         for cycle in report.cycles:
             cycle.model = self.redactor.text(cycle.model)
+        hide_names(report, self.redactor)
         report.budget_s = self.budget.seconds
         report.elapsed_s = round(self.budget.elapsed(), 3)
         report.remarks = self.remarks
+        left_out = [check.id for check in self.spec.checks if check.left_out is not None]
+        if left_out:
+            report.notes.append(f"only a part of the spec was run; left out: {', '.join(left_out)}")
         report.verdict, report.exit_code = self._verdict(report)
 
     def _verdict(self, report: Report) -> tuple[Verdict, int]:
@@ -373,6 +379,8 @@ class _Run:
         last = report.checks[-1]
         last.outcome = "error"
         conditions = "no `when` of this spec holds here, so nothing was checked"
+        if any(check.left_out is not None for check in self.spec.checks):
+            conditions = "all that could run here was left out, so nothing was checked"
         last.findings.append(make("spec.nothing-checked", conditions, evidence=last.unmet or ""))
         last.unmet = None
         return "error"
@@ -396,6 +404,18 @@ def _shown(finding: Finding, redactor: Redactor, suffix: str = "") -> Finding:
         retryable=finding.retryable,
         severity=finding.severity,
     )
+
+
+def hide_names(report: Report, redactor: Redactor) -> None:
+    """Hide secrets in what the environment and the command line call things: a machine, a spec, a file."""
+    host, spec = report.host, report.spec
+    runner = host.runner and redactor.text(host.runner)
+    report.host = Host(name=redactor.text(host.name), runner=runner, os=host.os, python=host.python)
+    path = spec.path and redactor.text(spec.path)
+    report.spec = SpecIdentity(name=spec.name, path=path, digest=spec.digest)
+    for result in report.checks:
+        if result.source is not None:
+            result.source = Source(redactor.text(result.source.file), result.source.line)
 
 
 def _with_evidence(finding: Finding, more: str) -> Finding:

@@ -7,7 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from precheck_lib.report.console import check_line, phase_line
+from precheck_lib.report.console import check_line, note_line, phase_line
 from precheck_lib.watcher import Watcher
 
 if TYPE_CHECKING:
@@ -44,7 +44,10 @@ class PlainFace(Watcher):
         self._terminal.end = budget.end
 
     def phase(self, check: str, text: str, seconds: float) -> None:
-        """Remember what goes on."""
+        """Remember what goes on, or write a note at once."""
+        if seconds < 0:
+            self._note(note_line(check, text))
+            return
         self._check, self._text, self._seconds = check, text, seconds
         self._began = self._clock()
 
@@ -56,6 +59,10 @@ class PlainFace(Watcher):
         """Say how a check has ended."""
         self._said = self._clock()
         self._terminal.out(check_line(result))
+
+    def _note(self, line: str) -> None:
+        self._said = self._clock()
+        self._terminal.out(line)
 
     def _beat(self, silence: float) -> bool:
         """Write a heartbeat where nothing was said for so long; tell whether it was."""
@@ -109,6 +116,12 @@ class LiveFace(PlainFace):
             self._draw(_ERASE)
         self._said = self._clock()
         self._terminal.out(self._rendered(check_line(result), _STYLES[result.outcome]))
+
+    def _note(self, line: str) -> None:
+        if self._is_shown:
+            self._is_shown = False
+            self._draw(_ERASE)
+        super()._note(self._rendered(line, "yellow"))
 
     def _rendered(self, line: str, style: str, width: int | None = None) -> str:
         from rich.text import Text

@@ -44,9 +44,13 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class CycleRecord(msgspec.Struct, kw_only=True):
-    """One residency cycle of one model: seconds of each phase, the reads made, and the row that was found."""
+    """One model of a residency check: seconds of each phase of its cycle, the reads made, the row that was found.
+
+    One that was `kept` was right as it was, and nothing was unloaded or loaded.
+    """
 
     model: str
+    kept: bool = False
     unload_s: float | None = None
     absent_s: float | None = None
     load_s: float | None = None
@@ -59,7 +63,7 @@ class CycleRecord(msgspec.Struct, kw_only=True):
 class CheckResult(msgspec.Struct, kw_only=True):
     """One check of a run as it ended; `started_s` counts from the start of the run, `budget_s` is what it had.
 
-    One that was not reached names its blocker in `skipped_for`; one whose `when` does not hold says so in `unmet`.
+    One that was not reached names its blocker in `skipped_for`; one that was not meant to run says why in `unmet`.
     `attempts` is how often it was asked.
     """
 
@@ -103,7 +107,8 @@ class Report(msgspec.Struct, kw_only=True):
     """A whole run as a value: all that the writers in `report/` know.
 
     `verdict` and `exit_code` follow CONTRACT A6; `started` is ISO 8601 in UTC; `remarks` are lines that belong on
-    stderr but to no check (a cleanup that failed, a child the kernel holds).
+    stderr but to no check (a cleanup that failed, a child the kernel holds); `notes` say what kind of run it was where
+    that matters (only a part of the spec), and are no fault.
     """
 
     version: int = 1
@@ -118,6 +123,7 @@ class Report(msgspec.Struct, kw_only=True):
     requests: list[RequestRecord] = msgspec.field(default_factory=list)
     cycles: list[CycleRecord] = msgspec.field(default_factory=list)
     remarks: list[str] = msgspec.field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
 
 
 __all__ = [

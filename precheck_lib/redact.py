@@ -7,20 +7,16 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from precheck_lib.needles import SHORTEST, Needles
 from precheck_lib.sequences import without_sequences
 from precheck_lib.spellings import as_bytes, spellings
+from precheck_lib.views import unescaped, without_escapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-SHORTEST = 8
-"""Shorter secrets are not searched for: a key `e` would eat every `e` (CONTRACT B5)."""
-
 SECRET_NAME = re.compile(r"(?:\A|_)(?:KEY|PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|CREDENTIALS?)\Z", re.IGNORECASE)
 """Names of environment variables whose values are secret wherever a spec mentions them."""
-
-_PART = 16
-"""A text that was cut short may end in the beginning of a secret: so many characters of one count as the whole."""
 
 # At the end of a key: `apiKey`, `client_secret`, `Proxy-Authorization`, but not `tokenizer` or `keybinds`.
 _SECRET_KEY = re.compile(
@@ -29,15 +25,9 @@ _SECRET_KEY = re.compile(
 _NAMES_BELOW = frozenset(("agent", "mcp", "models", "provider"))
 """What stands directly below these keys of a configuration are names that its author chose."""
 
-_CUT = re.compile("['\"]?…")
-"""Where a text was cut short: there a few characters of a secret count as the whole."""
-
-_FEW = 4
-
 _PLACEHOLDER = re.compile(r"\{(?:env|file):[^}]*\}")
 _SCHEME = re.compile(r"\A(?:Basic|Bearer|Token)\s+", re.IGNORECASE)
 _HIDDEN = "***"
-
 
 # Up to the last `@` before the path; and parameters of a query by their names.
 _USERINFO = re.compile(r"(?<=://)[^\s/?#]*@")
@@ -59,13 +49,17 @@ _KNOWN = re.compile(
 
 
 class Redactor:
-    """Replaces secrets in text by `***`, in every one of their spellings; and what stands for one in a URL."""
+    r"""Replaces secrets in text by `***`, in every one of their spellings; and what stands for one in a URL.
+
+    Also where each of their characters may or may not be escaped (`\u002B`, `%2B`, `&#43;`), and where white space in
+    them is another, as it is when a text is made one line. What was encoded twice (a URL in a URL, base64 of base64) or
+    in a rarer way (base32, quoted-printable, UTF-16, hex with colons, letters in another case) is not found.
+    """
 
     def __init__(self, values: Iterable[str]) -> None:
-        self._forms: set[str] = set()
-        self._cut: set[str] = set()
-        self._bare: set[str] = set()
-        self._beginnings: dict[str, list[str]] = {}
+        self._whole: set[str] = set()
+        self._begun: set[str] = set()
+        self._needles = Needles((), ())
         self.add(values)
 
     def add(self, values: Iterable[str]) -> None:
@@ -73,14 +67,12 @@ class Redactor:
         for value in values:
             inside = _inside(value)
             for secret in parts(value):
-                forms = {form for form in spellings(secret) if len(form) >= SHORTEST}
-                self._forms |= forms
-                self._bare |= {bare for form in forms if len(bare := form.replace("\\", "")) >= SHORTEST}
+                forms = {seen for form in spellings(secret) for seen in _seen(form) if len(seen) >= SHORTEST}
+                self._whole |= forms
                 # How a document begins is no secret.
                 if inside is None or secret.strip() != value.strip():
-                    for form in forms - self._cut:
-                        self._beginnings.setdefault(form[:_FEW], []).append(form)
-                    self._cut |= forms
+                    self._begun |= forms
+        self._needles = Needles(self._whole, self._begun)
 
     def text(self, text: str) -> str:
         """Return `text` without any of the secrets."""
@@ -91,10 +83,10 @@ class Redactor:
         return without_url_credentials(text if hidden == plain else hidden)
 
     def _hidden(self, text: str) -> str:
-        spans = [span for form in self._forms for span in _found(form, text)]
-        spans += [span for form in self._cut if len(form) > _PART for span in _found_cut(form, text)]
-        spans += self._found_before_a_cut(text)
-        spans += self._found_quoted(text)
+        spans = self._needles.spans(text)
+        seen, places = unescaped(text)
+        if seen != text:
+            spans += [(places[start], places[end]) for start, end in self._needles.spans(seen)]
         if not spans:
             return text
         shown, done = [], 0
@@ -102,39 +94,6 @@ class Redactor:
             shown += [text[done:start], _HIDDEN]
             done = end
         return "".join([*shown, text[done:]])
-
-    def _found_before_a_cut(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield where the beginning of a secret ends because the text was cut there.
-
-        One pass over the text: a server chooses how many cuts there are in it, and must not choose how long this takes.
-        """
-        cuts = {place for cut in _CUT.finditer(text) for place in (cut.start(), cut.end() - 1)}
-        if not cuts or not self._beginnings:
-            return
-        for start in range(len(text) - _FEW):
-            for form in self._beginnings.get(text[start : start + _FEW], ()):
-                end = start + _FEW
-                if end not in cuts and not text.startswith(form[_FEW : _FEW + 1], end):
-                    continue  # what many keys begin with (`sk-p`) is nothing to look at for long
-                for one, other in zip(form[_FEW:-1], text[end : start + len(form) - 1], strict=False):
-                    if one != other:
-                        break
-                    end += 1
-                if end in cuts:
-                    yield start, end
-
-    def _found_quoted(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield where a secret stands but for backslashes: JSON inside of JSON, quoted by Python, and so on."""
-        if "\\" not in text:
-            return
-        places = [place for place, character in enumerate(text) if character != "\\"]
-        bare = text.replace("\\", "")
-        for form in self._bare:
-            for start, end in _found(form, bare):
-                first = places[start]
-                while first and text[first - 1] == "\\":
-                    first -= 1
-                yield first, places[end - 1] + 1
 
 
 def parts(value: str) -> list[str]:
@@ -171,27 +130,9 @@ def without_credentials(text: str) -> str:
     return _KNOWN.sub(_HIDDEN, _FIELD.sub(rf"\1{_HIDDEN}", text))
 
 
-def _found(form: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield where `form` stands in `text`, also where it overlaps itself."""
-    start = text.find(form)
-    while start >= 0:
-        yield start, start + len(form)
-        start = text.find(form, start + 1)
-
-
-def _found_cut(form: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield where the beginning of `form` stands in `text`, as far as it goes."""
-    part = form[:_PART]
-    start = text.find(part)
-    while start >= 0:
-        end = start + _PART
-        for one, other in zip(form[_PART:], text[end : start + len(form)], strict=False):
-            if one != other:
-                break
-            end += 1
-        yield start, end
-        # What begins inside of this and does not reach beyond it need not be looked at.
-        start = text.find(part, end - _PART + 1)
+def _seen(form: str) -> set[str]:
+    """Return a spelling as it is and without its escapes, also where what looks like an escape in it is none."""
+    return {form, without_escapes(form).strip(), " ".join(form.replace("\\", "").split())}
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -9,6 +9,10 @@ _WHOLE = r"([0-9]{1,12})"
 _DECIMAL = r"([0-9]{1,12}(?:\.[0-9]{1,12})?)"
 _DURATION = re.compile(rf"(?:{_WHOLE}h)?(?:{_WHOLE}m(?!s))?(?:{_DECIMAL}s)?(?:{_WHOLE}ms)?\Z")
 _SIZE = re.compile(rf"{_DECIMAL} ?(B|KiB|MiB|GiB|TiB)\Z")
+DURATION_PATTERN = rf"^(?=.)(?:{_WHOLE}h)?(?:{_WHOLE}m(?!s))?(?:{_DECIMAL}s)?(?:{_WHOLE}ms)?$"
+SIZE_PATTERN = rf"^{_DECIMAL} ?(?:B|KiB|MiB|GiB|TiB)$"
+"""The same for the JSON Schema, in the regular expressions that JavaScript has too."""
+
 _POWERS = {"B": 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4}
 
 
@@ -51,6 +55,14 @@ def duration_text(seconds: float) -> str:
     text += f"{whole}s" if whole else ""
     text += f"{part}ms" if part else ""
     return text or "0s"
+
+
+def exact_size_text(size: int) -> str:
+    """Write a size as a spec would, without losing a byte: `2MiB`, `1500B`."""
+    for unit, power in reversed(_POWERS.items()):
+        if size and size % 1024**power == 0:
+            return f"{size // 1024**power}{unit}"
+    return "0B"
 
 
 def _shown(value: object) -> str:

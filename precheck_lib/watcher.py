@@ -13,15 +13,15 @@ class Watcher:
     """Is told what a run does, as it does it. This one listens to nothing; a face overrides what it shows.
 
     All calls come from the thread of the run, and none may block: `waiting` about four times a second while something
-    is waited for, `phase` when something that may take long begins (with the seconds it may take), `ended` with each
-    check.
+    is waited for, `phase` when something that may take long begins (with the seconds it may take; below 0 it is
+    a note, to be shown at once), `ended` with each check.
     """
 
     def begin(self, budget: Budget) -> None:
         """Hear that the run begins, and what it has."""
 
     def phase(self, check: str, text: str, seconds: float) -> None:
-        """Hear that `check` has begun something that may take up to `seconds`."""
+        """Hear that `check` has begun something that may take up to `seconds`, or (below 0) a note to show at once."""
 
     def waiting(self) -> None:
         """Hear that the run still waits."""

@@ -1,7 +1,7 @@
 """Makes docs/failures.md: every fault of `demo` as a person sees it, then the catalogue of findings.
 
 README.md shows one of them, between two comments. What differs from run to run (ports, times, folders) is replaced by
-something that does not.
+something that does not. Also made here: specs/precheck.schema.json, and the tables of docs/spec.md from it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,15 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "failures.md"
 README = ROOT / "README.md"
+SCHEMA = ROOT / "specs" / "precheck.schema.json"
+FORMAT = ROOT / "docs" / "spec.md"
 sys.path.insert(0, str(ROOT))
+
+from spec_tables import with_tables  # noqa: E402
 
 from precheck_lib.demo import DEMOS, SHORT, Demo  # noqa: E402
 from precheck_lib.report.explain import catalogue_page  # noqa: E402
+from precheck_lib.spec.schema import schema_text, spec_schema  # noqa: E402
 
 HEAD = """\
 # What a red verdict looks like, and what to do
@@ -148,7 +153,12 @@ def main() -> int:
         print(f"precheck itself has failed in the demo of {', '.join(broken)}; nothing is written", file=sys.stderr)
         return 1
     code = 0
-    for file, made in ((PAGE, page(shown)), (README, readme(README.read_text(encoding="utf-8"), shown))):
+    for file, made in (
+        (PAGE, page(shown)),
+        (README, readme(README.read_text(encoding="utf-8"), shown)),
+        (SCHEMA, schema_text()),
+        (FORMAT, with_tables(FORMAT.read_text(encoding="utf-8"), spec_schema())),
+    ):
         there = file.read_text(encoding="utf-8") if file.exists() else ""
         name = str(file.relative_to(ROOT))
         if check:

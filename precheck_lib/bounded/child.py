@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from precheck_lib.bounded.budget import Budget
 
 _READ = 65536
-_PIPE_READS = (1 << 20) // _READ
+_STDERR = 2048
+_LAST_OF_UTF_8 = re.compile(rb"[\xc2-\xf4][\x80-\xbf]{0,3}\Z")
 
 Ended = Literal[
     "exit",
@@ -48,7 +49,7 @@ this machine can run.
 class ChildResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a child: `code` is its exit status (or signal number), `stdout` the bytes it printed (capped).
 
-    `stderr` is the first 2 KiB of the `stderr_bytes` that came (for one that never began: what stood in the way).
+    `stderr` is the first 2 KiB, and `…`, of the `stderr_bytes` that came (where it never began: what stood in the way).
     `leftover` says that it had left processes behind, which were ended; `others` is how many there were of them, or of
     those that outlived the SIGTERM of its deadline, `away` how many of these had a session of their own, and
     `pipe_held` says that they held its output open. `stopped` says that it did not run any more at its deadline (it or
@@ -100,8 +101,7 @@ def _why_not(program: str, error: OSError | ValueError) -> tuple[Ended, str]:
     with contextlib.suppress(OSError), open(program, "rb") as file:
         head = file.read(256)
     if number == errno.ENOENT and head.startswith(b"#!"):
-        # Not there itself: the program is, and was executable a moment ago.
-        # As the kernel reads it: a carriage return belongs to the name.
+        # The program is there: what it names is not. As the kernel reads it, a carriage return belongs to the name.
         return "no-interpreter", os.fsdecode(re.split(rb"[ \t]", head[2:].split(b"\n")[0].strip(b" \t"))[0])
     if head.startswith(b"\x7fELF"):
         return ("no-interpreter", "its dynamic loader") if number == errno.ENOENT else ("wrong-format", "ELF")
@@ -129,8 +129,7 @@ class Child:
         self.result: ChildResult | None = None
         self.gone_at: float | None = None
         self.by_itself = False
-        self.others = 0
-        self.away = 0
+        self.others = self.away = 0
         self.pipe_held = False
         self.stopped = False
         self.stubborn = False
@@ -205,7 +204,7 @@ class Child:
         """Take what lies in its pipes already, without waiting for more."""
         for descriptor in self.open_pipes:
             # A pipe holds 1 MiB at the most; one that is filled as fast as it is emptied would never be empty.
-            for _ in range(_PIPE_READS):
+            for _ in range((1 << 20) // _READ):
                 if self.ended == "flood" or not self.read(descriptor):
                     break
 
@@ -230,7 +229,7 @@ class Child:
                 self.ended = "flood"
         else:
             self.stderr_bytes += len(part)
-            self.stderr += part[: max(0, 2048 - len(self.stderr))]
+            self.stderr += part[: max(0, _STDERR - len(self.stderr))]
         return True
 
     def has_exited(self) -> bool:
@@ -276,6 +275,8 @@ class Child:
             if pipe is not None:
                 pipe.close()
         ended: Ended = self.ended or ("exit" if code >= 0 else "signal")
+        if self.stderr_bytes > _STDERR:
+            self.stderr[:] = _LAST_OF_UTF_8.sub(b"", self.stderr) + "…".encode()
         if self.status_lost:
             ended = "failed"
             self.stderr[:0] = b"its exit status is lost because SIGCHLD is ignored; "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from precheck_lib.checks.kind import Kind
+    from precheck_lib.spec.model import CheckSpec
 
 KINDS = (
     "codex",
@@ -36,3 +37,9 @@ def kind_named(name: str) -> Kind:
     module = importlib.import_module(f"precheck_lib.checks.{name}")
     found: Kind = module.KIND
     return found
+
+
+def changes_server(check: CheckSpec) -> bool:
+    """Say whether a check alters a server's state, with the options that it has."""
+    of = kind_named(check.kind)
+    return of.changes and of.changes_with(check.options)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
 from precheck_lib.errors import AnswerError, StatusError, TalkError
@@ -18,20 +20,21 @@ SUBJECT = "Codex App Server"
 
 
 class CodexOptions(Options, frozen=True, kw_only=True):
-    """`url` (ws or wss) is asked in one exchange within the check's budget, connected to within `connect`.
+    """What a Codex App Server has to be; it is asked in one exchange within the check's budget."""
 
-    `version` is the pinned version; `home` the folder it has to use; `account` wants one where the provider needs it;
-    `mcp_servers: false` wants none configured. `client` is the name that precheck gives itself: any other than
-    `codex_app_server_daemon` becomes the server's originator for every later client until it restarts.
-    """
-
-    url: str
-    version: str | None = None
-    home: str | None = None
-    account: bool = True
-    mcp_servers: bool = False
-    client: str = "codex_app_server_daemon"
-    connect: Seconds = Seconds(2)
+    url: Annotated[str, Meta(description="Where it listens: a ws or wss URL.")]
+    version: Annotated[str | None, Meta(description="The version that the running server has to be, exactly.")] = None
+    home: Annotated[str | None, Meta(description="The folder that it has to use as its home (`CODEX_HOME`).")] = None
+    account: Annotated[bool, Meta(description="Whether it needs an account, where its provider asks for one.")] = True
+    mcp_servers: Annotated[bool, Meta(description="Whether it may have MCP servers configured.")] = False
+    client: Annotated[
+        str,
+        Meta(
+            description="The name that precheck gives itself; any other than the default becomes the server's "
+            "originator for every later client until it restarts."
+        ),
+    ] = "codex_app_server_daemon"
+    connect: Annotated[Seconds, Meta(description="How long connecting may take.")] = Seconds(2)
 
 
 def run(options: CodexOptions, context: Context) -> list[Finding]:

@@ -1,16 +1,21 @@
-"""`command`: programs print exactly one line each; all run at the same time."""
+"""`command`: programs end and print as they have to: a line, a pattern, a version; all run at the same time."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
+from msgspec import Meta
 
 from precheck_lib.bounded.budget import describe_seconds
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
+from precheck_lib.checks.look import refuse
+from precheck_lib.checks.printed import Wanted, said_on_stderr, shown, together, unmet
 from precheck_lib.findings import NotReadyError, make
 from precheck_lib.interrupt import signal_name
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
+from precheck_lib.versions import parse_constraint
 
 if TYPE_CHECKING:
     from precheck_lib.bounded.process import ChildResult
@@ -25,47 +30,115 @@ _WHY_SIGNAL = {
 
 
 class OneCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`argv` is run without a shell; `stdout` is the one line that it has to print."""
+    """`argv` is run without a shell; what it prints and how it ends has to be right in all that is given."""
 
-    argv: list[str]
-    stdout: str
+    argv: Annotated[list[str], Meta(description="The program and its arguments; there is no shell.")]
+    stdout: Annotated[str | None, Meta(description="The one line that it has to print, exactly.")] = None
+    exit: Annotated[int, Meta(description="The exit status that it has to end with.")] = 0
+    matches: Annotated[
+        str | None,
+        Meta(
+            description="A regular expression (Python's) that has to be found in what it prints, `^` and `$` at the "
+            "ends of a line; a group named `version` says what `version` is compared with."
+        ),
+    ] = None
+    version: Annotated[
+        str | None,
+        Meta(
+            description="What the version that it prints has to be, such as `>=12.4,<13` or `1.2.3`: of the group "
+            "`version` of `matches`, or else of the first thing that looks like a version."
+        ),
+    ] = None
 
 
 class CommandOptions(Options, frozen=True, kw_only=True):
-    """`commands`: run at the same time, stdin from the null device, stderr ignored, within the check's budget."""
+    """One command, or several as `commands`: run at the same time, without input, within the check's budget."""
 
-    commands: list[OneCommand]
+    commands: Annotated[list[OneCommand] | None, Meta(description="Several commands, run at the same time.")] = None
+    argv: Annotated[
+        list[str] | None, Meta(description="The program and its arguments, where there is one command.")
+    ] = None
+    stdout: Annotated[str | None, Meta(description="The one line that it has to print, exactly.")] = None
+    exit: Annotated[int, Meta(description="The exit status that it has to end with.")] = 0
+    matches: Annotated[str | None, Meta(description="A regular expression that has to be found in what it prints.")] = (
+        None
+    )
+    version: Annotated[str | None, Meta(description="What the version that it prints has to be: `>=12.4,<13`.")] = None
 
 
 def run(options: CommandOptions, context: Context) -> list[Finding]:
-    """Run the commands and compare what they print."""
+    """Run the commands and judge what they print."""
     from precheck_lib.bounded.process import Command, run_children
 
     env = context.child_env
-    wanted = [context.text(command.stdout) for command in options.commands]
-    commands = [Command(argv=[context.text(part) for part in command.argv], env=env) for command in options.commands]
+    written = _commands(options)
+    wanted = _wanted(written, context)
+    commands = [Command(argv=each.argv, env=env) for each in wanted]
     results = run_children(commands, budget=context.budget, meanwhile=context.meanwhile)
-    unmet: list[Finding] = []
+    wrong: list[Finding] = []
     unknown: list[Finding] = []
     warnings: list[Finding] = []
-    for command, line, result in zip(options.commands, wanted, results, strict=True):
+    for command, each, result in zip(written, wanted, results, strict=True):
         said = _said(command.argv)
         found = _unknown(said, command.argv[0], result, context.budget.over("child").seconds)
         if found is not None:
             unknown.append(found)
         else:
-            unmet += _unmet(said, line, result)
+            wrong += unmet(said, each, result)
         if result.held:
             pids = ", ".join(map(str, result.held))
             unknown.append(make("run.held", f"the kernel does not let `{said}` go (pid {pids})"))
         elif result.leftover:
             warnings.append(_leftover(said, result))
-    if unmet:
-        raise NotReadyError(unmet + unknown + warnings)
+    if wrong:
+        raise NotReadyError(wrong + unknown + warnings)
     if unknown:
         late = any(result.ended == "deadline" for result in results)
         raise NotReadyError(unknown + warnings, word="error", curl=28 if late else 1)
     return warnings
+
+
+def _commands(options: CommandOptions) -> list[OneCommand]:
+    """Return the commands in whichever form they are written; empty where it is neither form or both."""
+    if options.argv is None:
+        alone = (options.stdout, options.matches, options.version) == (None, None, None) and options.exit == 0
+        return list(options.commands or []) if alone else []
+    if options.commands is not None:
+        return []
+    one = OneCommand(
+        argv=options.argv,
+        stdout=options.stdout,
+        exit=options.exit,
+        matches=options.matches,
+        version=options.version,
+    )
+    return [one]
+
+
+def _wanted(commands: list[OneCommand], context: Context) -> list[Wanted]:
+    """Expand the variables, and refuse what cannot be meant."""
+    problems = [] if commands else ["either `argv` (with what it has to print) or a list of `commands` is needed"]
+    wanted = []
+    for command in commands:
+        if not command.argv or not command.argv[0]:
+            problems.append("argv: a program is needed")
+            continue
+        pattern, version = None, None
+        try:
+            if command.matches is not None:
+                pattern = re.compile(context.text(command.matches), re.MULTILINE)
+        except (re.error, OverflowError, RecursionError) as error:
+            problems.append(f"matches: {command.matches!r} is not a regular expression: {error}")
+        try:
+            if command.version is not None:
+                version = parse_constraint(context.text(command.version))
+        except ValueError as error:
+            problems.append(f"version: {error}")
+        argv = [context.text(part) for part in command.argv]
+        line = context.text(command.stdout) if command.stdout is not None else None
+        wanted.append(Wanted(argv, line, command.exit, pattern, version))
+    refuse(problems)
+    return wanted
 
 
 def _unknown(said: str, program: str, result: ChildResult, seconds: float) -> Finding | None:
@@ -75,7 +148,7 @@ def _unknown(said: str, program: str, result: ChildResult, seconds: float) -> Fi
         return make("command.deadline", text, evidence=_while_it_ran(result))
     if result.ended == "signal":
         name = signal_name(result.code)
-        evidence = _together(_WHY_SIGNAL.get(name, ""), _said_on_stderr(result))
+        evidence = together(_WHY_SIGNAL.get(name, ""), said_on_stderr(result))
         return make("command.signal", f"`{said}` was ended by {name}", evidence=evidence)
     if result.ended == "missing":
         where = "there is no such file" if "/" in program else f"{program} is not on PATH"
@@ -83,47 +156,6 @@ def _unknown(said: str, program: str, result: ChildResult, seconds: float) -> Fi
     if result.ended not in ("exit", "flood"):
         return make("command.unusable", f"`{said}`: {_why_unusable(program, result)}")
     return None
-
-
-def _unmet(said: str, line: str, result: ChildResult) -> list[Finding]:
-    """Say what is wrong with what the command printed, or how it ended."""
-    if result.ended == "flood":
-        text = f"the command `{said}` printed without end instead of {line!r}"
-        return [make("command.flood", text, evidence=f"it was ended after {len(result.stdout)} bytes")]
-    if result.code != 0:
-        text = f"`{said}` ended with exit status {result.code}"
-        return [make("command.failed", text, evidence=_said_on_stderr(result))]
-    if _is_line(result.stdout, line):
-        return []
-    if not result.stdout.strip():
-        text = f"the command `{said}` printed nothing, pinned is {line!r}"
-        found_none = "it ended with exit status 0; its stdin was empty and its output no terminal"
-        return [make("command.silent", text, evidence=_together(found_none, _said_on_stderr(result)))]
-    text = f"the command `{said}` printed {_shown(result.stdout)}, pinned is {line!r}"
-    if not _is_text(result.stdout):
-        return [make("command.version", text, evidence="what it printed is not UTF-8, so no version")]
-    off = "it is the command on PATH that is off the pin; no server was asked yet"
-    return [make("command.version", text, evidence=off)]
-
-
-def _is_line(stdout: bytes, line: str) -> bool:
-    return stdout in (line.encode() + end for end in (b"\n", b"\r\n", b""))
-
-
-def _is_text(stdout: bytes) -> bool:
-    try:
-        stdout.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _shown(stdout: bytes) -> str:
-    lines = stdout.rstrip(b"\r\n").split(b"\n")
-    more = f" and {len(lines) - 1} more lines" if len(lines) > 1 else ""
-    if not _is_text(stdout):
-        return f"bytes that are no text, {lines[0][:80]!r}{more}"
-    return f"{lines[0].decode('utf-8')[:80]!r}{more}"
 
 
 def _why_unusable(program: str, result: ChildResult) -> str:
@@ -153,8 +185,8 @@ def _while_it_ran(result: ChildResult) -> str:
     started = ""
     if result.others:
         started = f"{_processes(result.others)} that it had started outlived it and {_were(result.others)} ended"
-    printed = f"by then it had printed {_shown(result.stdout)}" if result.stdout.strip() else ""
-    return _together(manner, started, printed, _said_on_stderr(result))
+    printed = f"by then it had printed {shown(result.stdout)}" if result.stdout.strip() else ""
+    return together(manner, started, printed, said_on_stderr(result))
 
 
 def _leftover(said: str, result: ChildResult) -> Finding:
@@ -162,7 +194,7 @@ def _leftover(said: str, result: ChildResult) -> Finding:
     text = f"`{said}` left {_processes(count)} behind; {'it was' if count == 1 else 'they were'} ended"
     away = f"{result.away} of them in a session of its own, as a daemon is" if result.away else ""
     held = "its output was still held open after its end" if result.pipe_held else ""
-    return make("command.leftover", text, evidence=_together(away, held), severity="warning")
+    return make("command.leftover", text, evidence=together(away, held), severity="warning")
 
 
 def _processes(count: int) -> str:
@@ -179,18 +211,22 @@ def _said(argv: list[str]) -> str:
     return text if len(text) <= 200 else f"{text[:199]}…"
 
 
-def _said_on_stderr(result: ChildResult) -> str:
-    lines = result.stderr.decode("utf-8", "backslashreplace").strip().splitlines()
-    return f"its last line on stderr: {lines[-1][:160]}" if lines else ""
-
-
-def _together(*parts: str) -> str:
-    return "; ".join(part for part in parts if part)
-
-
 def plan(options: CommandOptions) -> list[Deed]:
     """Say what would be done."""
-    return [Deed(f"run `{_said(command.argv)}`; it must print `{command.stdout}`") for command in options.commands]
+    return [Deed(f"run `{_said(command.argv)}`; {_needed(command)}") for command in _commands(options)]
+
+
+def _needed(command: OneCommand) -> str:
+    needs = []
+    if command.stdout is not None:
+        needs.append(f"must print `{command.stdout}`")
+    if command.matches is not None:
+        needs.append(f"must print something that matches `{command.matches}`")
+    if command.version is not None:
+        needs.append(f"must print a version that is {command.version}")
+    if command.exit or not needs:
+        needs.append(f"must end with exit status {command.exit}")
+    return f"it {' and '.join(needs)}"
 
 
 KIND = Kind(name="command", options=CommandOptions, run=run, plan=plan, imports=("psutil",))

@@ -41,8 +41,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     `seconds` is the time it may take with these options, `reserve` what a run has to keep back for its cleanup, `waits`
     what it waits in any case; all get the number of models where it is known. `changes` says that it alters a server's
     state: it runs only after every check that only reads has passed, and never beside another one that changes the same
-    `server` (text with `${...}`). `imports` are the heavy modules it will need, to
-    be loaded while a child runs.
+    `server` (text with `${...}`); `changes_with` says with which options that is so (`checks.changes_server` asks
+    both). `imports` are the heavy modules it will need, to be loaded while a child runs.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     waits: Callable[[Any, int], float] = lambda _, __: 0.0
     models: Callable[[Any], Any] = lambda _: None
     changes: bool = False
+    changes_with: Callable[[Any], bool] = lambda _: True
     server: Callable[[Any], str] = lambda _: ""
     imports: tuple[str, ...] = ()
 
@@ -62,7 +63,8 @@ class Context:
     """What a check is given: its environment, its budget, and where to leave what the engine needs.
 
     `expand` replaces `${...}` in text and whole values. `known` holds what earlier checks of the run have learned.
-    `phase` tells whoever watches what begins now and how many seconds it may take. `hide` takes a secret that was made
+    `phase` tells whoever watches what begins now and how many seconds it may take, `say` a line that has to be shown
+    at once. `hide` takes a secret that was made
     of others, so that it is never shown. `meanwhile` is work for a time of only waiting. `cleanups` are called, last
     first, when the run does not pass: each gets a budget and returns the lines that belong on stderr.
     """
@@ -94,6 +96,10 @@ class Context:
         made.budget = budget
         made.journal = self.journal.part(check)
         return made
+
+    def say(self, text: str) -> None:
+        """Show a line now: what is about to be done, and what a person may want to know of it."""
+        self.phase(text, -1.0)
 
     @property
     def child_env(self) -> dict[str, str]:
@@ -133,8 +139,11 @@ class Context:
 def ollama_models(value: Any) -> dict[str, str]:
     """Return the Ollama name of each configured model by its key (CONTRACT G0).
 
-    `value` is a list of names, or an OpenCode configuration's `models`: an object whose entries may have an `id`.
+    `value` is a list of names, a text with commas or spaces between them (as a variable holds it), or an OpenCode
+    configuration's `models`: an object whose entries may have an `id`.
     """
+    if isinstance(value, str):
+        value = value.replace(",", " ").split()
     if isinstance(value, list) and value and all(isinstance(name, str) and name.strip() for name in value):
         return {name: name for name in value}
     if not isinstance(value, dict) or not value:

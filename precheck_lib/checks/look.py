@@ -157,7 +157,7 @@ def shown(text: str, limit: int = 200) -> str:
     plain = without_credentials(without_sequences(text[:_MOST_NAME]))
     if plain == text and text.isprintable() and 0 < len(text) <= limit:
         return text
-    return repr(plain[:limit]) + ("…" if len(plain) > limit else "")
+    return repr(plain[:limit]) + ("…" if len(plain) > limit or len(text) > _MOST_NAME else "")
 
 
 def since(started: float, now: float | None = None) -> str:

@@ -1,65 +1,186 @@
-"""`ollama`: the models that the tests use are installed, and run on this machine."""
+"""`ollama`: the server answers, in the right version, and the models are installed and run on this machine."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options, ollama_models
-from precheck_lib.errors import AnswerError, StatusError, TalkError
-from precheck_lib.findings import not_ready, not_ready_for
+from precheck_lib.checks.look import refuse
+from precheck_lib.errors import TalkError
+from precheck_lib.findings import NotReadyError, make, not_ready
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
 from precheck_lib.units import Bytes, Seconds
+from precheck_lib.versions import parse_constraint, parse_version
+
+if TYPE_CHECKING:
+    from precheck_lib.servers.ollama import OllamaServer, Tag
+
+_DIGEST = re.compile(r"(?:sha256:)?([0-9a-fA-F]{12,64})\Z")
+_WANTED = ("id", "digest", "capabilities")
 
 
 class OllamaOptions(Options, frozen=True, kw_only=True):
-    """`url` ends in `/api`; `models` is a list of names or the `models` object of an OpenCode configuration."""
+    """The server at `url`; without `models` and `version` it only has to answer."""
 
-    url: str
-    models: Any
-    connect: Seconds = Seconds(2)
-    max_bytes: Bytes = Bytes(2 << 20)
+    url: Annotated[
+        str, Meta(description="The URL of Ollama's API, with `/api` at its end; or what `OLLAMA_HOST` may hold.")
+    ]
+    version: Annotated[
+        str | None, Meta(description="What the version of the running server has to be: `>=0.12,<1`, or exactly one.")
+    ] = None
+    models: Annotated[
+        Any,
+        Meta(
+            description="The models that have to be installed: a list of names, text with commas between them, the "
+            "`models` object of an OpenCode configuration, or a mapping of names to what they have to be: `digest` (12 "
+            "of its hex digits at least), `capabilities` (a list of `completion`, `tools`, `vision`, `thinking`, "
+            "`embedding`, …), `id` (the name, where the key is another)."
+        ),
+    ] = None
+    connect: Annotated[Seconds, Meta(description="How long connecting may take.")] = Seconds(2)
+    max_bytes: Annotated[Bytes, Meta(description="The most bytes that the body of an answer may have.")] = Bytes(
+        2 << 20
+    )
+
+
+class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What one model has to be, beside installed."""
+
+    digest: str | None = None
+    capabilities: tuple[str, ...] = ()
 
 
 def run(options: OllamaOptions, context: Context) -> list[Finding]:
-    """Read `/tags`, and leave it for the residency check of the same server."""
-    from precheck_lib.servers.http_server import Bounds, named
+    """Ask for the version and the installed models, and leave these for a residency check of the same server."""
+    from precheck_lib.checks.installed import api_url, read_tags, refuse_missing
+    from precheck_lib.servers.http_server import Bounds
     from precheck_lib.servers.names import canonical
     from precheck_lib.servers.ollama import OllamaServer
 
-    url = context.text(options.url)
-    names = ollama_models(context.expand(options.models))
+    url = api_url(context.text(options.url))
+    constraint = _constraint(options, context)
+    names = {} if options.models is None else ollama_models(context.expand(options.models))
+    wanted = _wanted(options, context)
     server = OllamaServer(
         url,
         journal=context.journal,
         bounds=Bounds(connect=options.connect, total=context.budget.asked, max_bytes=options.max_bytes),
     )
-    try:
-        tags = server.tags(context.budget)
-    except TalkError as error:
-        wrong = isinstance(error, AnswerError) and not isinstance(error, StatusError)
-        raise not_ready_for(error, "Ollama /tags", code="ollama.inventory" if wrong else None) from error
-    installed = {canonical(tag.name): tag for tag in tags}
-    context.known[f"tags of {url.rstrip('/')}"] = installed
-    missing = [name for name in names.values() if canonical(name) not in installed]
-    if missing:
-        there = ", ".join(named(tag.name, 80) for tag in tags[:8]) or "none"
-        raise not_ready(
-            "ollama.not-pulled",
-            f"Ollama has not pulled {', '.join(missing)}",
-            evidence=f"installed are {there}{' and more' if len(tags) > 8 else ''}",
-        )
-    for name in names.values():
-        remote = installed[canonical(name)].remote_host
-        if remote is not None:
-            raise not_ready(
-                "ollama.cloud-model", f"{name} is a cloud model: it runs on {named(remote, 80)}, not on this GPU"
-            )
+    if options.version is not None or options.models is None:
+        _judge_version(server, constraint, context)
+    if options.models is None:
+        return []
+    installed = read_tags(server, url, context)
+    refuse_missing(names.values(), installed)
+    findings: list[Finding] = []
+    for key, want in wanted.items():
+        findings += _judge(names[key], installed[canonical(names[key])], want, server, context)
+    if findings:
+        raise NotReadyError(findings)
     return []
+
+
+def _constraint(options: OllamaOptions, context: Context) -> Any:
+    if options.version is None:
+        return None
+    try:
+        return parse_constraint(context.text(options.version))
+    except ValueError as error:
+        refuse([f"version: {error}"])
+
+
+def _wanted(options: OllamaOptions, context: Context) -> dict[str, _Wanted]:
+    """Return what the models have to be, by their keys, where the spec itself says so.
+
+    A configuration that is taken from a variable is another program's, and its keys mean other things.
+    """
+    if not isinstance(options.models, dict):
+        return {}
+    problems: list[str] = []
+    wanted = {}
+    for key, written in options.models.items():
+        if written is None:
+            continue
+        if not isinstance(written, dict):
+            problems.append(f"models: {key}: a mapping with {', '.join(_WANTED)} is needed")
+            continue
+        problems += [f"models: {key}: unknown key {one!r}" for one in written if one not in _WANTED]
+        given = context.expand({one: written[one] for one in _WANTED if one in written})
+        digest, capabilities = given.get("digest"), given.get("capabilities", [])
+        match = _DIGEST.match(digest) if isinstance(digest, str) else None
+        if digest is not None and match is None:
+            problems.append(f"models: {key}: digest: 12 to 64 hex digits are needed; in quotes, so that they are text")
+        if not isinstance(capabilities, list) or not all(isinstance(one, str) for one in capabilities):
+            problems.append(f"models: {key}: capabilities: a list of text is needed")
+            capabilities = []
+        wanted[key] = _Wanted(digest=match[1].lower() if match else None, capabilities=tuple(capabilities))
+    refuse(problems)
+    return wanted
+
+
+def _judge_version(server: OllamaServer, constraint: Any, context: Context) -> None:
+    from precheck_lib.checks.installed import unusable
+    from precheck_lib.servers.http_server import plain
+
+    try:
+        found = server.version(context.budget)
+    except TalkError as error:
+        raise unusable(error, "Ollama /version") from error
+    if found is None:
+        raise not_ready("ollama.inventory", "Ollama /version: the answer has no `version`")
+    if constraint is None:
+        return
+    try:
+        holds = constraint.holds(parse_version(found))
+    except ValueError:
+        holds = False
+    if not holds:
+        text = f"the running Ollama is {plain(found)}, needed is {constraint.text}"
+        evidence = "it is the running server that is off, whatever the command `ollama` on PATH says"
+        raise not_ready("ollama.version", text, evidence=evidence)
+
+
+def _judge(name: str, tag: Tag, wanted: _Wanted, server: OllamaServer, context: Context) -> list[Finding]:
+    from precheck_lib.checks.installed import unusable
+    from precheck_lib.servers.http_server import named, short
+
+    findings = []
+    if wanted.digest is not None and not (tag.digest or "").lower().startswith(wanted.digest):
+        found = "an unknown digest" if tag.digest is None else f"the digest {short(tag.digest[:12])}"
+        findings.append(make("ollama.digest", f"{name} is installed with {found}, pinned is {wanted.digest[:12]}"))
+    if wanted.capabilities:
+        capabilities = tag.capabilities
+        if capabilities is None:
+            try:
+                capabilities = server.capabilities(name, context.budget)
+            except TalkError as error:
+                raise unusable(error, f"Ollama /show of {name}") from error
+        if capabilities is None:
+            raise not_ready("ollama.capability-unknown", f"Ollama does not say what {name} can do", word="error")
+        lacking = [one for one in wanted.capabilities if one not in capabilities]
+        if lacking:
+            can = ", ".join(named(one, 40) for one in capabilities[:12]) or "nothing"
+            text = f"{name} lacks the capabilities {', '.join(lacking)}"
+            findings.append(make("ollama.capability", text, evidence=f"it has {can}"))
+    return findings
 
 
 def plan(options: OllamaOptions) -> list[Deed]:
     """Say what would be done."""
-    return [Deed(f"GET {options.url}/tags; it must list each model of {options.models}")]
+    deeds = []
+    if options.version is not None or options.models is None:
+        needed = f"; it must be {options.version}" if options.version is not None else ""
+        deeds.append(Deed(f"GET {options.url}/version{needed}"))
+    if isinstance(options.models, dict):
+        deeds.append(Deed(f"GET {options.url}/tags; it must list {', '.join(options.models)} as they are written"))
+        deeds.append(Deed(f"POST {options.url}/show, where the list does not tell the capabilities"))
+    elif options.models is not None:
+        deeds.append(Deed(f"GET {options.url}/tags; it must list each model of {options.models}"))
+    return deeds
 
 
 KIND = Kind(name="ollama", options=OllamaOptions, run=run, plan=plan, imports=("precheck_lib.servers.ollama",))

@@ -1,10 +1,13 @@
-"""`opencode`: one bounded read of an OpenCode Server, and what its answer has to say."""
+"""`opencode`: bounded reads of an OpenCode Server, and what their answers have to say."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
+from precheck_lib.checks.look import refuse
 from precheck_lib.errors import AnswerError, StatusError, TalkError
 from precheck_lib.findings import NotReadyError, make, not_ready, not_ready_for
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
@@ -12,11 +15,12 @@ from precheck_lib.redact import basic_token
 from precheck_lib.units import Bytes, Seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from precheck_lib.servers.opencode import OpenCodeServer
 
 SUBJECT = "OpenCode Server"
+_READ_SECONDS = 10.0
 _PATHS = {
     "health": "/global/health",
     "capabilities": "/experimental/capabilities",
@@ -26,47 +30,98 @@ _PATHS = {
 
 
 class OpenCodeOptions(Options, frozen=True, kw_only=True):
-    """`read` is what is asked of the server at `url`; each read has its own connection.
+    """What is asked of the server at `url`, each read on a connection of its own, and what its answers have to say.
 
-    `health` wants healthy and the pinned `version`. `capabilities` wants `backgroundSubagents` to be
-    `background_subagents`. `config` compares the server's configuration with `config`. `providers` wants the provider
-    `ollama` to offer the `models`. All but `health` make the server's instance the first time. `username` and
-    `password` are for Basic authentication; both empty is none.
+    With `read` it is that one read. Without it, it is health, and with `instance: true` all reads in their order, those
+    of the configuration and the providers where there is something to compare them with.
     """
 
-    url: str
-    read: Literal["health", "capabilities", "config", "providers"]
-    username: str = ""
-    password: str = ""
-    version: str | None = None
-    background_subagents: bool = False
-    config: Any = None
-    models: Any = None
-    connect: Seconds = Seconds(2)
-    max_bytes: Bytes = Bytes(2 << 20)
+    url: Annotated[str, Meta(description="The OpenCode Server's URL.")]
+    read: Annotated[
+        Literal["health", "capabilities", "config", "providers"] | None,
+        Meta(description="One read alone; without it health is read, and with `instance: true` all of them."),
+    ] = None
+    instance: Annotated[
+        bool | None,
+        Meta(
+            description="Whether reads may be made that have the server make its instance: all but health. It installs "
+            "a plugin then, which stalls on a machine without internet."
+        ),
+    ] = None
+    username: Annotated[str, Meta(description="The user of Basic authentication; none where both are empty.")] = ""
+    password: Annotated[str, Meta(description="The password of Basic authentication, hidden.")] = ""
+    version: Annotated[str | None, Meta(description="The version that the running server has to be, exactly.")] = None
+    background_subagents: Annotated[bool, Meta(description="What `backgroundSubagents` has to be.")] = False
+    config: Annotated[
+        Any, Meta(description="The configuration that the server has to run with: `model` and `provider.ollama` of it.")
+    ] = None
+    models: Annotated[
+        Any,
+        Meta(description="The models that the provider `ollama` has to offer: a list of keys, or a mapping of them."),
+    ] = None
+    connect: Annotated[Seconds, Meta(description="How long connecting may take.")] = Seconds(2)
+    max_bytes: Annotated[Bytes, Meta(description="The most bytes that the body of an answer may have.")] = Bytes(
+        2 << 20
+    )
 
 
 def run(options: OpenCodeOptions, context: Context) -> list[Finding]:
-    """Make the read and judge its answer."""
+    """Make the reads and judge their answers; the first that is wrong ends the check."""
     from precheck_lib.servers.http_server import Bounds
     from precheck_lib.servers.opencode import OpenCodeServer
 
+    refuse(list(_problems(options)))
     username, password = context.text(options.username), context.text(options.password)
     if username or password:
         context.hide(basic_token(username, password))
+    reads = _reads(options)
+    asked = context.budget.asked
+    # One that hangs must leave the others their time.
+    total = asked if len(reads) == 1 else min(asked, _READ_SECONDS)
     server = OpenCodeServer(
         context.text(options.url),
         credentials=(username, password) if username or password else None,
         journal=context.journal,
-        bounds=Bounds(connect=options.connect, total=context.budget.asked, max_bytes=options.max_bytes),
+        bounds=Bounds(connect=options.connect, total=total, max_bytes=options.max_bytes),
     )
-    subject = f"{SUBJECT} {_PATHS[options.read]}"
+    warnings: list[Finding] = []
+    for read in reads:
+        warnings += _read(read, options, context, server)
+    return warnings
+
+
+def _reads(options: OpenCodeOptions) -> list[str]:
+    if options.read is not None:
+        return [options.read]
+    if not options.instance:
+        return ["health"]
+    given = {"config": options.config, "providers": options.models}
+    return [read for read in _PATHS if read not in given or given[read] is not None]
+
+
+def _problems(options: OpenCodeOptions) -> Iterator[str]:
+    """Say what contradicts itself: what is compared only where a read is made must not go by in silence."""
+    if options.read not in (None, "health") and options.instance is False:
+        yield f"read: {options.read} has the server make its instance, and `instance` is false"
+    if options.read is None and not options.instance:
+        for key in ("config", "models"):
+            if getattr(options, key) is not None:
+                yield f"{key}: it is compared only with `instance: true`"
+
+
+def _read(read: str, options: OpenCodeOptions, context: Context, server: OpenCodeServer) -> list[Finding]:
+    subject = f"{SUBJECT} {_PATHS[read]}"
     try:
-        return _READS[options.read](options, context, server)
+        return _READS[read](options, context, server)
     except StatusError as error:
         ended = not_ready_for(error, subject, code=_code(error))
         if error.status in (401, 403):
-            sent = f"credentials were sent for the user {username!r}" if password else "no credentials were sent"
+            username = context.text(options.username)
+            sent = (
+                f"credentials were sent for the user {username!r}"
+                if context.text(options.password)
+                else "no credentials were sent"
+            )
             first = make("opencode.unauthorized", ended.findings[0].message, evidence=sent)
             ended = NotReadyError([first], word=ended.word, curl=ended.curl)
         raise ended from error
@@ -157,8 +212,19 @@ _READS: dict[str, Callable[[OpenCodeOptions, Context, OpenCodeServer], list[Find
 
 def plan(options: OpenCodeOptions) -> list[Deed]:
     """Say what would be done."""
-    first = "" if options.read == "health" else " (the first such read makes the server's instance)"
-    return [Deed(f"GET {options.url}{_PATHS[options.read]}{first}")]
+    deeds = []
+    for read in _reads(options):
+        makes = read != "health" and (options.read is not None or read == "capabilities")
+        first = " (the first such read makes the server's instance)" if makes else ""
+        deeds.append(Deed(f"GET {options.url}{_PATHS[read]}{first}"))
+    return deeds
 
 
-KIND = Kind(name="opencode", options=OpenCodeOptions, run=run, plan=plan, imports=("precheck_lib.servers.opencode",))
+KIND = Kind(
+    name="opencode",
+    options=OpenCodeOptions,
+    run=run,
+    plan=plan,
+    seconds=lambda options, _: _READ_SECONDS * len(_reads(options)),
+    imports=("precheck_lib.servers.opencode",),
+)

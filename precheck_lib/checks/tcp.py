@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
 from precheck_lib.errors import DeadlineError, TransportError
 from precheck_lib.findings import not_ready
@@ -11,9 +15,15 @@ _PORTS = {"ws": 80, "http": 80, "wss": 443, "https": 443}
 
 
 class TcpOptions(Options, frozen=True, kw_only=True):
-    """`url`: whose host and port are connected to; the check's `budget` covers name resolution too."""
+    """Where to connect; the check's `budget` covers name resolution too."""
 
-    url: str
+    url: Annotated[
+        str,
+        Meta(
+            description="A URL whose host and port are connected to, such as `ws://127.0.0.1:4500`; without a port "
+            "that of its scheme (`http`, `ws`: 80, `https`, `wss`: 443)."
+        ),
+    ]
 
 
 def run(options: TcpOptions, context: Context) -> list[Finding]:

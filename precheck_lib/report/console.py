@@ -41,7 +41,7 @@ def check_line(result: CheckResult) -> str:
 
 
 def finding_lines(report: Report) -> list[str]:
-    """Write the lines of stderr for a run that has ended: failures in the spec's order, warnings, remarks.
+    """Write the lines of stderr for a run that has ended: failures in the spec's order, warnings, remarks, notes.
 
     The message of a finding is one line, `precheck: <check id>: <message>`, with its cause (`why:`), the
     next step and who can take it (`do:`) and whether a retry can help (`retry:`) below it. A remark is a
@@ -58,6 +58,7 @@ def finding_lines(report: Report) -> list[str]:
         for finding in warnings(result):
             lines.extend(_finding(f"precheck: {clean(result.id, _ID_LIMIT)}: warning:", finding))
     lines.extend(clean(remark) for remark in report.remarks)
+    lines.extend(f"precheck: {clean(note)}" for note in report.notes)
     return lines
 
 
@@ -90,3 +91,8 @@ def phase_line(check: str, text: str, elapsed: float, seconds: float, memory: in
         end += f", {memory / (1 << 30):.1f} GiB"
     room = max(_SHORTEST_TITLE, _LINE_WIDTH - len(begin) - len(end) - 2)
     return f"{begin} {clean(text, room):<{room}} {end}"
+
+
+def note_line(check: str, text: str) -> str:
+    """Write a line that a check has to say at once: what it is about to do."""
+    return f"{'note':<{_WORD_WIDTH}} {clean(check, _ID_LIMIT):<{_ID_WIDTH}} {clean(text)}"

@@ -13,15 +13,16 @@ import secrets
 from typing import TYPE_CHECKING
 
 from precheck_lib.catalogue import CATALOGUE
+from precheck_lib.needles import SHORTEST
 from precheck_lib.outcome import Finding, Source
-from precheck_lib.redact import SHORTEST, parts
+from precheck_lib.redact import parts
 from precheck_lib.report.junit import place
 from precheck_lib.report.text import clean
 from precheck_lib.report.wording import contradiction, failures, is_bad, warnings
 from precheck_lib.spellings import as_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from precheck_lib.outcome import CheckResult, Report
 
@@ -189,9 +190,20 @@ def _property(text: str) -> str:
 # Outputs --------------------------------------------------------------------------------------------------------------
 
 
-def outputs(report: Report, *, folder: str | None, json: str | None, junit: str | None) -> dict[str, str]:
-    """Return the outputs of the step; a list is separated by commas, and nothing holds a secret."""
+def outputs(
+    report: Report,
+    *,
+    folder: str | None,
+    json: str | None,
+    junit: str | None,
+    redact: Callable[[str], str] = str,
+) -> dict[str, str]:
+    """Return the outputs of the step; a list is separated by commas, and nothing holds a secret.
+
+    A path that `redact` would change is left out, as the runner leaves out an output of a job: it leads nowhere then.
+    """
     found = list(_failures(report))
+    folder, json, junit = (path if path is not None and redact(path) == path else "" for path in (folder, json, junit))
     first = f"{found[0][0]}: {found[0][1].message}" if found else ""
     return {
         # A report that contradicts itself must not let a step that asks for `ready` run.
@@ -202,9 +214,9 @@ def outputs(report: Report, *, folder: str | None, json: str | None, junit: str 
         "first": clean(first, 500),
         "retryable": "true" if found and found[0][1].retryable else "false",
         "host": clean(report.host.runner or report.host.name, 200),
-        "dir": folder or "",
-        "json": json or "",
-        "junit": junit or "",
+        "dir": folder,
+        "json": json,
+        "junit": junit,
     }
 
 
@@ -245,6 +257,8 @@ def _summary_lines(report: Report) -> Iterator[str]:
     if report.exit_code or found:
         yield _meaning(report)
         yield ""
+    for note in report.notes:
+        yield f"- {_cell(note, 600)}"
     for check, finding, _ in found:
         yield from _finding(check, finding)
     for result in report.checks:
@@ -289,6 +303,7 @@ def _tables(report: Report) -> Iterator[str]:
     )
     for cycle in report.cycles:
         times = " | ".join(_seconds(value) for value in (cycle.unload_s, cycle.absent_s, cycle.load_s))
+        times = "kept | | " if cycle.kept else times
         sizes = " | ".join(_number(value) for value in (cycle.size, cycle.size_vram, cycle.context_length))
         yield f"| {_cell(cycle.model)} | {times} | {sizes} |"
 

@@ -25,7 +25,7 @@ _REQUEST = (
     "elapsed_s",
     "bytes",
 )
-_CYCLE = ("model", "unload_s", "absent_s", "load_s", "reads", "size", "size_vram", "context_length")
+_CYCLE = ("model", "kept", "unload_s", "absent_s", "load_s", "reads", "size", "size_vram", "context_length")
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 # Valid in a JSON string, harmful where someone prints the file in a log: the v1 form of a workflow command,
@@ -57,6 +57,7 @@ def json_bytes(report: Report) -> bytes:
         "requests": [_pick(request, _REQUEST) for request in report.requests],
         "cycles": [_pick(cycle, _CYCLE) for cycle in report.cycles],
         "remarks": list(report.remarks),
+        "notes": list(report.notes),
     }
     text = json.dumps(document, ensure_ascii=False, indent=2)
     return _HARMFUL.sub(_escape, _SURROGATE.sub("\ufffd", text)).encode() + b"\n"

@@ -54,7 +54,7 @@ def junit_bytes(report: Report, *, workspace: str | None = None) -> bytes:
         hostname=clean(report.host.name, _NAME_LIMIT) or None,
         timestamp=_timestamp(report.started),
         properties=_properties(report),
-        stderr=fit_bytes("\n".join(map(clean, report.remarks)), _BODY_BYTES) or None,
+        stderr=fit_bytes("\n".join(map(clean, [*report.remarks, *report.notes])), _BODY_BYTES) or None,
     ).build_xml_doc()
     root = ET.Element("testsuites", {"name": "precheck"})
     root.append(suite)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from precheck_lib.errors import Cancelled, TalkError
 from precheck_lib.findings import UNCONFIRMED, NotReadyError
-from precheck_lib.residency.cycle import Residency, failure, watch
+from precheck_lib.residency.inventory import failure, watch
 from precheck_lib.residency.judge import listed
 from precheck_lib.residency.machine import Cleanup, Event, State
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from precheck_lib.bounded.budget import Budget
-    from precheck_lib.residency.cycle import Loaded
+    from precheck_lib.residency.cycle import Loaded, Residency
     from precheck_lib.servers.ollama import Row
 
 FAILED = "Ollama cleanup unload/observation failed (exit {code})"

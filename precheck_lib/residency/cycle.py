@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from precheck_lib.bounded.budget import describe_seconds
-from precheck_lib.errors import AnswerError, DeadlineError, StatusError, TalkError
-from precheck_lib.findings import NotReadyError, not_ready, not_ready_for
+from precheck_lib.errors import AnswerError, DeadlineError, TalkError
+from precheck_lib.findings import NotReadyError, not_ready
 from precheck_lib.outcome import CycleRecord
+from precheck_lib.residency.inventory import Inventory, failure, read_inventory, watch, why_it_stays
 from precheck_lib.residency.judge import judge, listed
 from precheck_lib.residency.machine import Cycle, Event, State
-from precheck_lib.servers.ollama import NoInventoryError, TooOldError
+from precheck_lib.servers.ollama import TooOldError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,17 +20,12 @@ if TYPE_CHECKING:
     from precheck_lib.bounded.budget import Budget
     from precheck_lib.servers.ollama import Row
 
-REMOVAL_OVER = "Ollama residency removal deadline elapsed"
 
-
-class ModelServer(Protocol):
+class ModelServer(Inventory, Protocol):
     """What a cycle needs of a server; `servers.ollama.OllamaServer` is one, tests bring their own."""
 
     def unload(self, model: str, budget: Budget, seconds: float) -> None:
         """Ask to unload; returns when the server has accepted."""
-
-    def inventory(self, budget: Budget) -> list[Row]:
-        """Read what is resident; raises `NoInventoryError` where the read says nothing."""
 
     def load(self, model: str, keep_alive: str, budget: Budget, seconds: float) -> None:
         """Load and wait until it is done."""
@@ -42,6 +37,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     unload: float = 30.0
     removal: float = 30.0
     load: float = 360.0
+    answer: float = 30.0
     settle: float = 2.0
     hold: float = 1.0
     keep_alive: str = "10m"
@@ -49,12 +45,16 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
-    """One model to cycle: its name as configured, whether it stays, and whether it is `small` (no settling, G8)."""
+    """One model to cycle: its name as configured, whether it stays, and whether it is `small` (no settling, G8).
+
+    `digest` is that of the installed model, where it is known. `keep_alive` replaces that of the rules.
+    """
 
     name: str
     stays: bool
     small: bool = False
     digest: str | None = None
+    keep_alive: str | None = None
 
 
 class Loaded(msgspec.Struct):
@@ -68,8 +68,8 @@ class Residency:
     """Cycles models on `server`.
 
     `loaded` is what a failure has to undo, in the order of loading: a model enters it with the load attempt and leaves
-    it when it is proven absent. `records` tells each cycle's times and row; `tell` hears of each step that may take
-    long, with the seconds it may take.
+    it when it is proven absent. `records` tells each cycle's times and row, and `made` those of this residency alone;
+    `tell` hears of each step that may take long, with the seconds it may take.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class Residency:
         self.server = server
         self.rules = rules
         self.records = records
+        self.made: list[CycleRecord] = []
         self.loaded: list[Loaded] = []
 
     def run(self, models: Sequence[Model], budget: Budget) -> None:
@@ -91,11 +92,15 @@ class Residency:
         Raises `NotReadyError` for the first failure; what is in `loaded` is then for `cleanup` to undo.
         """
         for model in models:
-            self._cycle(model, budget)
+            self.cycle(model, budget)
+        self.see_together(models, budget, rest=not models[-1].small)
+
+    def see_together(self, models: Sequence[Model], budget: Budget, *, rest: bool) -> None:
+        """Read once more that all models that stay are right together; `rest` before it where one was just loaded."""
         staying = [model for model in models if model.stays]
         if not staying:
             return
-        if not models[-1].small:
+        if rest:
             # An unload that was queued before the load may still be carried out now (Ollama's scheduler).
             self._in_time(lambda: budget.sleep(self.rules.hold), budget, "waiting after the last load")
         rows = self._read(budget, staying[-1].name)
@@ -110,9 +115,16 @@ class Residency:
                     evidence=first.evidence,
                 ) from None
 
-    def _cycle(self, model: Model, budget: Budget) -> None:
-        record = CycleRecord(model=model.name)
+    def record(self, model: Model, *, kept: bool = False) -> CycleRecord:
+        """Begin the record of a model."""
+        record = CycleRecord(model=model.name, kept=kept)
         self.records.append(record)
+        self.made.append(record)
+        return record
+
+    def cycle(self, model: Model, budget: Budget) -> None:
+        """Unload one model, prove it absent, load it, judge it; unload it again where it does not stay."""
+        record = self.record(model)
         cycle = Cycle()
         try:
             while cycle.state not in (State.RESIDENT, State.GONE):
@@ -193,7 +205,7 @@ class Residency:
                 cycle.advance(Event.LISTED)
             return not last
 
-        watch(self.server, model.name, self.rules.removal, budget, look, lambda: _why_it_stays(last))
+        watch(self.server, model.name, self.rules.removal, budget, look, lambda: why_it_stays(last))
         self.loaded = [entry for entry in self.loaded if entry.name != model.name]
         return Event.ABSENT
 
@@ -209,7 +221,7 @@ class Residency:
         entry = Loaded(model.name)
         self.loaded.append(entry)
         try:
-            self.server.load(model.name, self.rules.keep_alive, budget, self.rules.load)
+            self.server.load(model.name, model.keep_alive or self.rules.keep_alive, budget, self.rules.load)
         except AnswerError as error:
             entry.answered = True
             raise failure(error, subject, budget, code="ollama.load") from error
@@ -222,27 +234,12 @@ class Residency:
         rows = self._read(budget, model.name)
         record.reads += 1
         for row in listed(rows, model.name)[:1]:
-            record.size, record.size_vram, record.context_length = (
-                # What has more bits could not be written into every report.
-                value if type(value) is int and abs(value) < 1 << 63 else None
-                for value in (row.size, row.size_vram, row.context_length)
-            )
+            note_row(record, row)
         judge(rows, model.name, context_length=self.rules.context_length, digest=model.digest)
         return Event.RIGHT
 
     def _read(self, budget: Budget, name: str) -> list[Row]:
-        try:
-            return self.server.inventory(budget)
-        except NoInventoryError as error:
-            cause = error.__cause__
-            if isinstance(cause, TalkError):
-                raise failure(cause, f"the inventory after the load of {name}", budget) from error
-            broken = StatusError(str(error), 500)
-            raise not_ready_for(broken, f"the inventory after the load of {name}") from error
-        except TalkError as error:
-            raise failure(
-                error, f"the inventory after the load of {name}", budget, code=inventory_code(error)
-            ) from error
+        return read_inventory(self.server, budget, f"the inventory after the load of {name}")
 
     @staticmethod
     def _in_time(wait: Callable[[], None], budget: Budget, what: str) -> None:
@@ -252,70 +249,10 @@ class Residency:
             raise failure(error, what, budget) from error
 
 
-def watch(
-    server: ModelServer,
-    name: str,
-    seconds: float,
-    budget: Budget,
-    look: Callable[[list[Row] | None, float], bool],
-    why: Callable[[], str] = lambda: "",
-) -> None:
-    """Read the inventory until `look` is content with it (`None`: it was unreadable), for at most `seconds`.
-
-    `look` also gets the time at which that inventory was asked for: it may be old when it arrives.
-
-    Every 50 ms for the first 2 s, then every 250 ms. Raises `NotReadyError`: the removal deadline (a requirement that
-    is not met, 28), an answer that is no inventory, a status, a broken connection.
-    """
-    part = budget.child(seconds)
-    over = False
-    while not over:
-        rows: list[Row] | None = None
-        asked = part.clock()
-        try:
-            rows = server.inventory(part)
-        except NoInventoryError:
-            pass
-        except TalkError as error:
-            subject = f"the inventory while {name} was unloaded"
-            raise failure(error, subject, budget, code=inventory_code(error)) from error
-        if look(rows, asked):
-            return
-        try:
-            part.sleep(0.05 if part.elapsed() < 2 else 0.25)
-        except DeadlineError as error:
-            if budget.left() <= 0:
-                raise failure(error, f"waiting for {name} to leave", budget) from error
-            over = True
-    raise not_ready(
-        "ollama.removal",
-        f"{REMOVAL_OVER}: {name} is still resident {describe_seconds(seconds)} after its unload",
-        evidence=why(),
-        curl=28,
+def note_row(record: CycleRecord, row: Row) -> None:
+    """Keep the numbers of a row that are numbers."""
+    record.size, record.size_vram, record.context_length = (
+        # What has more bits could not be written into every report.
+        value if type(value) is int and abs(value) < 1 << 63 else None
+        for value in (row.size, row.size_vram, row.context_length)
     )
-
-
-def inventory_code(error: TalkError) -> str | None:
-    """Name an answer that is no inventory; a status or a broken connection is named by what it is."""
-    return "ollama.inventory" if isinstance(error, AnswerError) and not isinstance(error, StatusError) else None
-
-
-def failure(
-    error: TalkError, subject: str, budget: Budget, *, code: str | None = None, deadline_code: str | None = None
-) -> NotReadyError:
-    """Turn a failed talk into the end of the check; where the run's own time is over, that is what is said.
-
-    `code` and `deadline_code` name the failure better than its transport does, where there is a better name.
-    """
-    if not isinstance(error, DeadlineError):
-        return not_ready_for(error, subject, code=code)
-    if budget.left() <= 0:
-        text = f"the run's budget ended during {subject}: {error}"
-        return not_ready("run.budget", text, word="error", curl=error.curl)
-    return not_ready_for(error, subject, code=deadline_code)
-
-
-def _why_it_stays(rows: Sequence[Row]) -> str:
-    if not rows or rows[0].expires_at is None:
-        return "no readable inventory in that time" if not rows else ""
-    return f"its row expires at {rows[0].expires_at}: in the past it is busy, in the future another client holds it"

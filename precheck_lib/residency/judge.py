@@ -20,18 +20,21 @@ def listed(rows: Sequence[Row], model: str) -> list[Row]:
     return [row for row in rows if canonical(row.name) == wanted]
 
 
-def judge(rows: Sequence[Row], model: str, *, context_length: int | None, digest: str | None = None) -> Row:
+def judge(
+    rows: Sequence[Row], model: str, *, context_length: int | None, digest: str | None = None, loaded: bool = True
+) -> Row:
     """Return the model's one row where it is fully on the GPU with context enough; raises `NotReadyError` otherwise.
 
     Fully on the GPU: `size` and `size_vram` are integers (not `1.0`, not `"1"`, not `true`) and equal, above 0. That is
     what Ollama reports, not a measurement: some versions report an expectation. `digest` is the model's among the
-    installed ones; with it a missing row can be found under another name of the same weights.
+    installed ones; with it a missing row can be found under another name of the same weights. `loaded` says that this
+    run has loaded it.
     """
     found = listed(rows, model)
     if not found:
         raise not_ready(
             "residency.absent",
-            f"{model} is not resident after its load",
+            f"{model} is not resident{' after its load' if loaded else ''}",
             evidence=_neighbours(rows, digest),
         )
     if len(found) > 1:

@@ -38,12 +38,16 @@ class TooOldError(AnswerError):
 
 
 class Tag(msgspec.Struct, frozen=True, kw_only=True):
-    """One installed model; `size` in bytes where it is given as an integer."""
+    """One installed model; `size` in bytes where it is given as an integer.
+
+    `capabilities` is `None` where the server's list does not tell them.
+    """
 
     name: str
     size: int | None
     digest: str | None
     remote_host: str | None
+    capabilities: tuple[str, ...] | None = None
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,9 +78,21 @@ class OllamaServer:
                 size=row["size"] if type(row.get("size")) is int else None,
                 digest=_text(row.get("digest")),
                 remote_host=_text(row.get("remote_host")),
+                capabilities=_texts(row.get("capabilities")),
             )
             for row in rows
         ]
+
+    def version(self, budget: Budget) -> str | None:
+        """Return the version of the running server (`GET /version`), `None` where it says none."""
+        answer = self._server.ask("GET", "/version", budget=budget)
+        return _text(self._object(answer).get("version"))
+
+    def capabilities(self, model: str, budget: Budget) -> tuple[str, ...] | None:
+        """Return what a model can do (`POST /show`, which changes nothing), `None` where the server does not tell."""
+        body = json.dumps({"model": model}, separators=(",", ":")).encode()
+        answer = self._server.ask("POST", "/show", budget=budget, body=body)
+        return _texts(self._object(answer).get("capabilities"))
 
     def inventory(self, budget: Budget) -> list[Row]:
         """Return the resident models (`GET /ps`).
@@ -119,16 +135,40 @@ class OllamaServer:
         if answer.get("done") is not True or answer.get("done_reason") != "load":
             raise AnswerError(_not_done("load", answer))
 
+    def token(self, model: str, budget: Budget, seconds: float) -> str | None:
+        """Have a resident model answer one token, and return the server's time of the answer, where it gives one.
+
+        It is a bare request: one without `keep_alive` leaves the runner's own as it is, and `num_predict` is not among
+        the options for which the server loads a model anew.
+        """
+        request = {"model": model, "prompt": "1", "stream": False, "options": {"num_predict": 1}}
+        answer = self._post(request, budget, seconds, changes=False)
+        if answer.get("done") is not True:
+            raise AnswerError(f"the answer has done {short(answer.get('done'))}, not true")
+        count = answer.get("eval_count")
+        if not (answer.get("response") or answer.get("thinking") or (type(count) is int and count > 0)):
+            raise AnswerError(f"it answered without a token (done_reason {short(answer.get('done_reason'))})")
+        return _text(answer.get("created_at"))
+
     def _generate(self, model: str, keep_alive: int | str, budget: Budget, seconds: float) -> dict[str, Any]:
         request = {"model": model, "prompt": "", "stream": False, "keep_alive": keep_alive}
+        return self._post(request, budget, seconds)
+
+    def _post(self, request: dict[str, Any], budget: Budget, seconds: float, *, changes: bool = True) -> dict[str, Any]:
         body = json.dumps(request, separators=(",", ":")).encode()
         answer = self._server.ask("POST", "/generate", budget=budget, body=body, total=seconds)
         if answer.status != 200:
-            raise _status_error(answer, refused_change=True)
+            raise _status_error(answer, refused_change=changes)
         value = parse_object(answer.body, "the answer")
         if "error" in value:
             raise AnswerError(f"the server answered with an error: {short(value['error'], 200)}")
         return value
+
+    @staticmethod
+    def _object(answer: Answer) -> dict[str, Any]:
+        if answer.status != 200:
+            raise _status_error(answer, refused_change=False)
+        return parse_object(answer.body, "the answer", lenient=True)
 
     def _models(self, answer: Answer, what: str) -> list[dict[str, Any]]:
         if answer.status != 200:
@@ -157,6 +197,12 @@ def _not_done(what: str, answer: dict[str, Any]) -> str:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+def _texts(value: object) -> tuple[str, ...] | None:
+    if not isinstance(value, list):
+        return None
+    return tuple(each for each in value if isinstance(each, str))
 
 
 def _status_error(answer: Answer, *, refused_change: bool) -> StatusError:

@@ -168,7 +168,7 @@ def _refused(answer: Answer) -> RefusedError:
             for issue in found if isinstance(found, list) else []:
                 steps = issue.get("path") if isinstance(issue, dict) else None
                 if isinstance(steps, list) and all(isinstance(step, (str, int)) for step in steps):
-                    issues.append(named(".".join(map(str, steps))[:100]))
+                    issues.append(named(".".join(map(str, steps)), 100))
     return RefusedError(answer.status, name=name, path=path, issues=tuple(issues[:5]))
 
 

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 _JSON = "application/json; charset=utf-8"
 _TEXT = "text/plain; charset=utf-8"
-_ROUTES = {"/": "GET", "/api/tags": "GET", "/api/ps": "GET", "/api/version": "GET", "/api/generate": "POST"}
+_ROUTES = {
+    **dict.fromkeys(("/", "/api/tags", "/api/ps", "/api/version"), "GET"),
+    **dict.fromkeys(("/api/generate", "/api/show"), "POST"),
+}
 _HEAD_TOO = ("/", "/api/tags", "/api/version")
 
 
@@ -124,10 +127,11 @@ class OllamaStandIn(HttpStandIn):
             return self.reply(405, b"405 method not allowed", _TEXT, Allow=method)
         if path == "/api/ps":
             return self._faulty_inventory(connection) or self._inventory()
-        if path != "/api/generate":
+        if path not in ("/api/generate", "/api/show"):
             return self._plain(path)
         try:
-            return self._generate(connection, decode(request.body))
+            ask = decode(request.body)
+            return self._show(ask) if path == "/api/show" else self._generate(connection, ask)
         except Refused as refused:
             return self._json(refused.status, {"error": refused.text})
 
@@ -193,11 +197,20 @@ class OllamaStandIn(HttpStandIn):
 
     # -- loads and unloads, in the order in which the server checks a request
 
-    def _generate(self, connection: Connection, ask: Ask) -> Reply:
+    def _named(self, ask: Ask) -> str:
         folded = canonical(ask.asked).casefold()
         name = next((name for name in self.models if name.casefold() == folded), None)
         if name is None or self.fault.concerns("not-pulled", name):
             raise Refused(404, f"model '{ask.asked}' not found")
+        return name
+
+    def _show(self, ask: Ask) -> Reply:
+        name = self._named(ask)
+        row = tags_row(name, self.models[name])
+        return self._json(200, {"details": row["details"], "model_info": {}, "capabilities": row["capabilities"]})
+
+    def _generate(self, connection: Connection, ask: Ask) -> Reply:
+        name = self._named(ask)
         model = self.models[name]
         if model.remote_host:
             return self._json(401, {"error": "unauthorized", "signin_url": "https://ollama.com/connect"})

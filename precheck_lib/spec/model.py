@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import json
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from precheck_lib.outcome import Source, SpecIdentity
+
+
+def quoted(text: str) -> str:
+    """Put a text in double quotes, as a person writes it in YAML; where it holds something unseen, all in ASCII."""
+    return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -40,8 +47,10 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
 class When(msgspec.Struct, frozen=True, kw_only=True):
     """Run a check only where the environment variable `env` is set and not blank, or `equals` that text."""
 
-    env: str
-    equals: str | None = None
+    env: Annotated[str, Meta(description="The name of an environment variable; it has to be set and not blank.")]
+    equals: Annotated[str | None, Meta(description="The value that it has to have; text, so quote `true` and `1`.")] = (
+        None
+    )
 
     def holds(self, value: str) -> bool:
         """Say whether it does, for the variable's value (empty where it is not set)."""
@@ -55,6 +64,7 @@ class CheckSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One check of a spec: `options` are typed by its kind; `budget` in seconds where the spec gives one.
 
     With `severity: warning` a check that does not pass is a warning. `wait` asks again, `when` says where it runs.
+    `left_out` is why this run does not carry it out, as the command line asks (see `precheck_lib.selection`).
     """
 
     id: str
@@ -67,6 +77,7 @@ class CheckSpec(msgspec.Struct, frozen=True, kw_only=True):
     wait: Wait | None = None
     severity: Literal["error", "warning"] = "error"
     when: When | None = None
+    left_out: str | None = None
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):

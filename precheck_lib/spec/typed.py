@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
+from precheck_lib.spec.model import quoted
 from precheck_lib.units import Bytes, Seconds, parse_duration, parse_size
 
 if TYPE_CHECKING:
@@ -57,18 +59,29 @@ def struct(value: Any, type_: type[msgspec.Struct], path: Path, note: Note, *, i
     if not isinstance(value, dict):
         note(path, f"{_named(path)}a mapping is needed, not {_what(value)}")
         return BAD
-    fields = {field.encode_name: field for field in msgspec.structs.fields(type_)}
+    fields = _fields(type_)
     for key in value:
         if key not in fields and key not in ignore:
-            note((*path, key, "?"), f"unknown key {key!r}{guess(key, fields)}")
+            note((*path, key, "?"), f"{unknown_key(key)}{guess(key, fields)}")
     made = {
         field.name: convert(value[key], field.type, (*path, key), note) for key, field in fields.items() if key in value
     }
     for key, field in fields.items():
         if field.required and key not in value:
-            note(path, f"{_named(path)}the key {key!r} is missing")
+            note(path, f"{_named(path)}the key {quoted(key)} is missing")
             made[field.name] = BAD
     return BAD if BAD in made.values() else type_(**made)
+
+
+@functools.cache
+def _fields(type_: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the fields of a struct by their keys; to read them evaluates annotations, too slow for every check."""
+    return {field.encode_name: field for field in msgspec.structs.fields(type_)}
+
+
+def unknown_key(key: str) -> str:
+    """Begin the sentence about a key that nothing has; what was probably meant comes behind it."""
+    return f"unknown key {quoted(key)}"
 
 
 def guess(key: str, known: Iterable[Any]) -> str:
@@ -77,7 +90,7 @@ def guess(key: str, known: Iterable[Any]) -> str:
 
     names = [name for name in known if isinstance(name, str)]
     near = difflib.get_close_matches(key, names, n=1) if len(names) <= _MOST_KNOWN else []
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return f"; did you mean {quoted(near[0])}?" if near else ""
 
 
 def _scalar(value: Any, type_: Any, path: Path, note: Note) -> Any:
@@ -95,7 +108,7 @@ def _choice(value: Any, choices: tuple[Any, ...], path: Path, note: Note) -> Any
     for choice in choices:
         if type(value) is type(choice) and value == choice:
             return choice
-    allowed = " or ".join(map(repr, choices))
+    allowed = " or ".join(quoted(choice) if isinstance(choice, str) else str(choice) for choice in choices)
     near = guess(value, choices) if isinstance(value, str) else ""
     note(path, f"{_named(path)}{allowed} is needed, not {_what(value)}{near}")
     return BAD
@@ -142,7 +155,7 @@ def _named(path: Path) -> str:
 
 def _what(value: Any) -> str:
     if isinstance(value, str):
-        return f"the text {value!r}" if len(value) <= 40 else f"the text {value[:40]!r}…"
+        return f"the text {quoted(value)}" if len(value) <= 40 else f"the text {quoted(value[:40])}…"
     if value is None or isinstance(value, bool):
         return {None: "nothing", True: "true", False: "false"}[value]
     if isinstance(value, (int, float)):

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from precheck_lib.spec.model import Problem, SpecError
+from precheck_lib.spec.model import Problem, SpecError, quoted
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
@@ -140,7 +140,7 @@ class _Builder:
                 self._problem(key_node, "merge keys (<<) are not supported; write the keys out")
                 continue
             if key in made:
-                self._problem(key_node, f"the key {key!r} stands here a second time")
+                self._problem(key_node, f"the key {quoted(key)} stands here a second time")
                 continue
             self._scalar(key_node)  # for its tag
             key_path: Path = (*path, key, "?")
@@ -174,7 +174,7 @@ class _Builder:
 
 def _no_tag(tag: str) -> str:
     name = tag.replace(_STANDARD, "!!")
-    return f"the tag {name!r} is not supported; leave it out (text that begins with '!' needs quotes)"
+    return f"the tag {quoted(name)} is not supported; leave it out (text that begins with '!' needs quotes)"
 
 
 def _place(node: Any) -> tuple[int, int]:

@@ -302,7 +302,7 @@ ENDS: dict[str, End] = {
     ),
     **_all(_status(1), "ws-200", "ws-302"),
     **_all(_status(22), "ws-403", "ws-503"),
-    **_all(SLOW["frame"], "ws-no-answer", "ws-drip-frame", "ws-pings", "ws-pongs", "ws-fragments"),
+    **_all(SLOW["frame"], "ws-pings", "ws-no-answer", "ws-drip-frame", "ws-pongs", "ws-fragments"),
     **_all(SLOW["frame"], "ws-vast-frame-silence"),
     **_all(LARGE_FRAME, "ws-vast-frame", "ws-pong-flood", "ws-fragment-flood", "ws-message-flood"),
     **_all(BROKEN_FRAME, "ws-fin-after", "ws-rst-after", "ws-fin-in-frame", "ws-rst-in-frame"),
@@ -333,6 +333,8 @@ ALSO: dict[str, End] = {
     **_all(SLOW["frame"], "ws-message-flood", "ws-pong-flood", "ws-fragment-flood"),
     # What is reset before the request was sent may be seen by the sending or by the reading.
     **_all(_end(SendError, "send"), "tcp-rst", "tcp-rst-in-request", "tls-wants-certificate"),
+    # Each ping is answered: the end may come while that is being sent.
+    **_all(_end(DeadlineError, "send"), "ws-pings"),
 }
 
 AT_ONCE = UNCONNECTED

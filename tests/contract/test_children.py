@@ -15,6 +15,7 @@ import pytest
 from precheck_lib import engine
 from precheck_lib.checks.command import CommandOptions, OneCommand
 from precheck_lib.outcome import Source, SpecIdentity
+from precheck_lib.redact import Redactor
 from precheck_lib.report import json_bytes, junit_bytes
 from precheck_lib.spec import CheckSpec, Spec
 from tests.bounded.hostile import held_up
@@ -87,6 +88,21 @@ def unfit(make: Callable[[Path], list[str]], finding: str, *says: str) -> Case:
 
 IGNORE = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 
+KEY = "canary-42-canary"
+CUT = {
+    "prints-half-a-key-before-its-line-is-cut": (f"print('x' * 70 + '{KEY}')", f"printed '{'x' * 70}canary-42-'…"),
+    "prints-half-a-key-before-stderr-is-cut": (f"sys.exit('x' * 150 + '{KEY}')", f"stderr: {'x' * 150}canary-42-…"),
+    "prints-half-a-key-at-the-end-of-what-is-kept-of-stderr": (
+        f"sys.exit('x' * 2000 + '\\n' + 'y' * 33 + '{KEY}')",
+        f"stderr: {'y' * 33}canary-42-cana…",
+    ),
+    "prints-half-a-character-at-the-end-of-what-is-kept-of-stderr": (
+        r"os.write(2, b'x' * 2040 + b'\ncanar' + b'\xc3\xa4' * 9); sys.exit(1)",
+        "stderr: canar…",
+    ),
+}
+"""What a command printed, and how it is shown before secrets are hidden in it."""
+
 CASES: dict[str, Case] = {
     "does-it-right": Case(SAY, "passed", None, (), (0, 0)),
     "sleeps": late(SAY + STAY, "by then it had printed 'tool 1.0'"),
@@ -145,6 +161,14 @@ CASES: dict[str, Case] = {
         "ended with exit status 1",
         "its last line on stderr: no such model",
     ),
+    "prints-a-long-line": wrong("print('x' * 100)", "command.version", f"printed {'x' * 80!r}…, pinned is"),
+    "prints-long-bytes": wrong(
+        r"os.write(1, b'\xff' + b'x' * 100)", "command.version", rf"b'\xff{'x' * 79}'…, pinned is"
+    ),
+    **{
+        name: wrong(code, "command.failed" if "stderr" in name else "command.version", says)
+        for name, (code, says) in CUT.items()
+    },
     "crashes": unknown(SAY + "os.kill(os.getpid(), signal.SIGSEGV)", "command.signal", "by SIGSEGV", "it crashed"),
     "is-killed": unknown(
         SAY + "os.kill(os.getpid(), signal.SIGKILL)", "command.signal", "by SIGKILL", "the kernel's memory killer"
@@ -247,3 +271,12 @@ def test_what_commands_did_that_had_to_be_ended_is_said_and_nothing_of_them_is_l
 def test_no_two_of_them_are_told_alike():
     told = [(case.finding, case.says) for case in CASES.values() if case.says]
     assert len(set(told)) == len(told)
+
+
+def test_half_a_secret_that_is_left_before_a_cut_is_hidden():
+    assert [Redactor([KEY]).text(says) for _, says in list(CUT.values())[:3]] == [
+        f"printed '{'x' * 70}***'…",
+        f"stderr: {'x' * 150}***…",
+        f"stderr: {'y' * 33}***…",
+    ]
+    assert Redactor(["canar" + "ä" * 9]).text("stderr: canar…") == "stderr: ***…"

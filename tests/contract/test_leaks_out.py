@@ -295,15 +295,31 @@ CASES: dict[str, tuple[int, Callable[..., Written]]] = {
     "models named by keys": (1, fails("ollama", "not-json", at="tags", body=json.dumps(TAGS))),
     "a load that fails with a key": (22, fails("ollama", "status", at="load", **echo(html.escape(GEMINI.value)))),
     "a report that cannot be written": (70, asks("run", "STRICT", "--json", "/dev/null/x", "--junit", "report.xml")),
+    "a report in a place that is named by a key": (
+        70,
+        asks("run", "STRICT", "--json", f"/dev/null/{GEMINI.plain}/x", TEST_GEMINI_API_KEY=GEMINI.plain),
+    ),
+    "reports in a folder that is named by a key": (
+        0,
+        asks("run", "STRICT", "--out", f"out-{GEMINI.plain}", TEST_GEMINI_API_KEY=GEMINI.plain),
+    ),
     "a spec with credentials": (1, asks("run", "SPEC", "--out", "out", spec=WITH_CREDENTIALS)),
     "the plan of a spec with credentials": (0, asks("plan", "SPEC", spec=WITH_CREDENTIALS)),
+    "the plan of a spec with credentials as JSON": (0, asks("plan", "SPEC", "--json", spec=WITH_CREDENTIALS)),
     "the plan of a spec that is wrong": (2, asks("plan", "SPEC", spec=spec(check("a", tcp={"uri": CREDENTIALS})))),
+    "the validation of a spec with credentials": (0, asks("validate", "SPEC", spec=WITH_CREDENTIALS)),
+    "the validation of a spec that is wrong": (
+        2,
+        asks("validate", "SPEC", spec=spec(check(CREDENTIALS, tcp={"uri": CREDENTIALS}))),
+    ),
     "a spec that is wrong": (2, asks("run", "SPEC", "--out", "out", spec=spec(check(CREDENTIALS, tcp={"url": 1})))),
     "a spec with a secret variable": (1, asks("run", "SPEC", "--out", "out", spec=WITH_VARIABLES)),
     "the plan of strict": (0, asks("plan", "strict")),
     "a key for a spec": (2, asks("run", OPENAI.value, "--out", "out")),
     "a key for a budget": (2, asks("run", "strict", "--out", "out", "--budget", ANTHROPIC.value)),
     "a key for a fault": (2, asks("demo", "--out", "out", "--fault", GEMINI.value)),
+    "a key for a check": (2, asks("run", "STRICT", "--out", "out", "--only", OPENAI.value)),
+    "a key for a file of variables": (2, asks("run", "STRICT", "--out", "out", "--env-file", OPENAI.value)),
     "a key for a code": (2, asks("explain", OPENAI.value)),
     "a key for an option": (2, asks("run", f"--{OPENAI.value}", "--out", "out")),
     "the action": (1, asks("action", PRECHECK_SPEC="STRICT", TEST_GEMINI_API_KEY=" ")),
@@ -312,12 +328,17 @@ CASES: dict[str, tuple[int, Callable[..., Written]]] = {
 UNMASKED = {
     "it passes on a terminal",
     "the plan of a spec with credentials",
+    "the plan of a spec with credentials as JSON",
     "the plan of a spec that is wrong",
+    "the validation of a spec with credentials",
+    "the validation of a spec that is wrong",
     "a spec that is wrong",
     "the plan of strict",
     "a key for a spec",
     "a key for a budget",
     "a key for a fault",
+    "a key for a check",
+    "a key for a file of variables",
     "a key for a code",
     "a key for an option",
     "the action with a key for an input",
@@ -344,6 +365,10 @@ def test_no_secret_is_in_anything_that_is_written(runs, name):
     places = written.places
     if name == "a spec with credentials":
         del places["what opencode saw"]  # the spec has it sent there, in so many words
+    if name == "reports in a folder that is named by a key":
+        places = {
+            place: data for place, data in places.items() if not place.startswith("the name ")
+        }  # it was asked for
     assert leaks(CANARIES, places) == [], written
     assert bool(written.masks) == (name not in UNMASKED), written
     assert written.out.splitlines()[: len(written.masks)] == written.masks, "they come before anything else"

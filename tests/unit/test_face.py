@@ -368,3 +368,14 @@ def test_a_slow_demo_at_a_terminal_has_a_live_line_and_then_passes(screen):
     left = [CONTROL.sub("", line.rsplit("\x1b[2K", 1)[-1]) for line in text.split("\r\n")[:-1]]
     assert [line.split()[0] for line in left] == ["ok"] * 10 + ["strict"]
     assert face.HEARTBEAT_SECONDS == HEARTBEAT_SECONDS
+
+
+def test_a_note_is_written_at_once_and_does_not_become_what_the_heartbeat_says():
+    log, clock = Log(), Clock()
+    plain = PlainFace(log, clock)
+    plain.phase("residency", "loading m", 360.0)
+    plain.phase("residency", "about to unload m", -1.0)
+    assert [line.split() for line in log.lines] == [["note", "residency", "about", "to", "unload", "m"]]
+    clock.now += HEARTBEAT_SECONDS
+    plain.waiting()
+    assert "loading m" in log.lines[1]

@@ -58,6 +58,12 @@ def modules_of(*arguments, folder):
         (["run", "--help"], 0),
         (["plan", "strict"], 0),
         (["plan", "none.yml"], 2),
+        (["plan", "strict", "--json"], 0),
+        (["validate", "strict"], 0),
+        (["validate", "bad.yml"], 2),
+        (["schema"], 0),
+        (["list"], 0),
+        (["run", "strict", "--only", "nothing"], 2),
         (["run", "none.yml"], 2),
         (["run", "bad.yml"], 2),
         (["run", "bad.yml", "--json", "report.json"], 2),
@@ -104,7 +110,7 @@ def test_handlers_are_set_before_anything_else_is_imported():
 # From the foundation up; a room imports from its own row and from those before it here. One that stands in no row is a
 # command of its own: it may import anything but the command line.
 ROWS = (
-    ("errors", "sequences", "units"),
+    ("errors", "needles", "sequences", "units", "versions", "views"),
     ("bounded", "catalogue", "redact", "spellings", "terminal", "watcher"),
     ("outcome", "interrupt"),
     ("findings",),

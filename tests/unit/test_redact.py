@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import html
 import json
 import re
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precheck_lib import needles
 from precheck_lib.redact import (
     SECRET_NAME,
     SHORTEST,
@@ -25,6 +27,8 @@ from precheck_lib.redact import (
     without_credentials,
     without_url_credentials,
 )
+from precheck_lib.report.text import clean
+from precheck_lib.views import unescaped, without_escapes
 
 KEY = "sk-proj-0123456789abcdef/+=."
 
@@ -221,6 +225,204 @@ def test_a_secret_that_was_cut_short_is_not_shown():
     assert shown(f"it says '{KEY[:20]}'…", KEY) == "it says '***'…"
     assert shown(KEY[:16], KEY) == "***"
     assert shown(KEY[:15], KEY) == KEY[:15]
+
+
+def test_a_few_characters_of_a_secret_count_where_a_text_says_that_it_was_cut():
+    for length in range(4, len(KEY)):
+        for cut in ("…", "'…", '"…', "…………"):
+            assert shown(f"it says {KEY[:length]}{cut} and more", KEY) == f"it says ***{cut} and more"
+    assert shown(f"{KEY[:3]}…", KEY) == f"{KEY[:3]}…"
+    assert shown(f"a {KEY[:5]}… b {KEY[:6]}… c", KEY) == "a ***… b ***… c"
+
+
+def test_a_secret_that_holds_the_sign_of_a_cut_is_hidden_as_far_as_it_goes():
+    secret = "abcd…efgh…ijkl…mnop"
+    assert shown(f"x {secret} y {secret[:14]}… z {secret[:7]}…", secret) == "x *** y ***… z ***…"
+
+
+def test_a_quote_before_the_sign_of_a_cut_may_be_the_last_of_what_is_left():
+    assert shown("x abcd'… y", "abcd'efgh") == "x ***… y"
+    assert shown("x 'abcd'… y", "abcd efgh") == "x '***'… y"
+
+
+def test_half_an_escape_before_a_cut_does_not_save_what_stands_before_it():
+    secret = "pass+word&more"
+    for half in (
+        r"pass\u002Bword\u002",
+        r"pass\u002Bword\u",
+        "pass%2Bword%2",
+        "pass%2Bword%",
+        "pass&#43;word&#3",
+        r"pass\x2bword\x",
+    ):
+        left = shown(f"x {half}… y '{half}'…", secret)
+        assert "pass" not in left, half
+        assert "word" not in left, half
+
+
+@pytest.mark.parametrize("length", [500, 512, 513, 528, 529, 1008, 1009, 1024, 5000])
+def test_a_long_secret_is_hidden_as_a_whole_and_however_it_was_cut(length):
+    secret = "".join(f"{number:05}-" for number in range(length))[:length]
+    assert shown(f"x {secret} y", secret) == "x *** y"
+    for kept in {16, 100, 495, 496, 500, 511, 512, 513, 520, 992, 1000, length - 1}:
+        if kept < length:
+            assert shown(f"x {secret[:kept]} y", secret) == "x *** y", kept
+
+
+@given(
+    st.lists(st.text("ab", min_size=SHORTEST, max_size=24), min_size=1, max_size=5),
+    st.text("ab…", max_size=80),
+)
+def test_one_search_finds_what_a_search_for_each_secret_finds(secrets, text):
+    hidden = set()
+    for secret in secrets:
+        for start in range(len(text)):
+            here = text[start:]
+            same = max(n for n in range(len(secret) + 1) if here.startswith(secret[:n]))
+            if same == len(secret) or same >= 16:
+                hidden |= set(range(start, start + same))
+            cuts = [n for n in range(4, same + 1) if here[n : n + 1] == "…" and here[n - 1] != "…"]
+            hidden |= set(range(start, start + max(cuts, default=0)))
+    expected = "".join("*" if place in hidden else character for place, character in enumerate(text))
+    assert shown(text, *secrets) == re.sub(r"\*+", "***", expected)
+
+
+# White space and escapes ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("space", ["\t", "\n", "\r\n", "\n\n\n", "\u00a0", "\u2003", "\u2028", "\v", "  \t ", "\x85"])
+def test_white_space_of_a_secret_stands_for_any_other(space):
+    secret = "correct horse battery"
+    for one, other in ((" ", space), (space, " "), (space, "\n")):
+        text = f"got {secret.replace(' ', other)} here"
+        left = shown(text, secret.replace(" ", one))
+        assert left == "got *** here"
+        assert clean(left) == "got *** here"
+    assert shown("got correct\thorse here", secret) == "got correct\thorse here"
+
+
+def test_white_space_around_a_secret_stays():
+    assert shown("got\n\tcorrect horse \n here", "correct\nhorse") == "got\n\t*** \n here"
+
+
+ESCAPES = {
+    "JSON": lambda character: f"\\u{ord(character):04x}",
+    "capital JSON": lambda character: f"\\u{ord(character):04X}",
+    "JSON in JSON": lambda character: f"\\\\u{ord(character):04x}",
+    "Python": lambda character: f"\\x{ord(character):02x}",
+    "a URL": lambda character: f"%{ord(character):02X}",
+    "a lower-case URL": lambda character: f"%{ord(character):02x}",
+    "XML": lambda character: f"&#{ord(character)};",
+    "hexadecimal XML": lambda character: f"&#x{ord(character):X};",
+    "lower-case hexadecimal XML": lambda character: f"&#x{ord(character):x};",
+}
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+@given(
+    data=st.data(),
+    secret=st.text("aZ09+/=&%<>'\"\\. -#;ux", min_size=12, max_size=24).map(lambda text: text.strip("\\ ")),
+)
+def test_any_of_the_characters_of_a_secret_may_be_escaped(escape, data, secret):
+    if len(" ".join(secret.replace("\\", "").split())) < SHORTEST or len(unescaped(secret).text) < SHORTEST:
+        return
+    which = data.draw(st.lists(st.booleans(), min_size=len(secret), max_size=len(secret)))
+    # What begins an escape is escaped itself by whoever escapes anything.
+    text = "".join(
+        ESCAPES[escape](character) if chosen or character in "\\%&" else character
+        for chosen, character in zip(which, secret, strict=True)
+    )
+    left = shown(f"<{text}>", secret)
+    assert left.startswith("<***"), left
+    assert re.fullmatch(r"<\*\*\*(\\+u005[cC]|\\x5c|%5[cC]|&#92;|&#x5[cC];)*>", left), left
+
+
+def test_an_escape_that_stands_for_no_secret_stays():
+    text = r"C:\Users\u0041 100%25 &amp; &#65; \x41 %zz &#x110000; &#9999999; \ … \u00… %4…"
+    assert shown(text, KEY) == text
+    assert shown(f"{text}{KEY}{text}", KEY) == f"{text}***{text}"
+
+
+def test_a_secret_that_looks_escaped_is_found_as_it_is_and_escaped_again():
+    secret = r"C:\new%41&#65;\u0041&amp;key"
+    for text in (secret, json.dumps(secret)[1:-1], json.dumps(json.dumps(secret)[1:-1])[1:-1], quote(secret, safe="")):
+        assert shown(f"<{text}>", secret) == "<***>"
+    # What stands before it makes an escape of its beginning.
+    assert shown("%41abcdefgh", "41abcdefgh") == "%***"
+
+
+@given(st.text(st.sampled_from("a\\u0x41%&#;…' \n\t"), max_size=60))
+def test_every_character_of_an_unescaped_text_has_its_place_in_the_original(text):
+    seen, places = unescaped(text)
+    assert seen == without_escapes(text)
+    assert len(places) == len(seen) + 1
+    assert list(places) == sorted(places)
+    assert places[-1] <= len(text)
+    for place, character in enumerate(seen):
+        original = text[places[place] : places[place + 1]]
+        assert original
+        assert (
+            character == " "
+            or original.lstrip("\\")[:1] in (character, "u", "x", "%", "&")
+            or original[-1] == character
+        )
+
+
+# What it costs -------------------------------------------------------------------------------------------------------
+
+MANY = [f"sk-proj-{hashlib.sha512(str(number).encode()).hexdigest()}+/=\\{number}" * 2 for number in range(100)]
+SIZE = 1 << 16
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "…",
+        "x…",
+        MANY[0],
+        MANY[0][:30],
+        MANY[0][:16],
+        MANY[0][:8],
+        f"{MANY[0][:8]}…",
+        f"{MANY[0][:4]}…",
+        f"{MANY[0][:9]}…\\\t",
+        *["\\", "\\u", "\\u0041", "%4", "&#", "&#65;", "\t ", "a\t", "\x1b["],
+    ],
+)
+def test_a_search_looks_at_each_place_a_few_times_whatever_stands_there(unit, monkeypatch):
+    looks = 0
+
+    def counted(search):
+        def look(*arguments):
+            nonlocal looks
+            looks += 1
+            return search(*arguments)
+
+        return look
+
+    redactor = Redactor(MANY)
+    for search in ("bisect_left", "bisect_right"):
+        monkeypatch.setattr(needles, search, counted(getattr(needles, search)))
+    monkeypatch.setattr(needles, "_common", counted(needles._common))
+    text = (unit * SIZE)[:SIZE]
+    began = time.process_time()
+    redactor.text(text)
+    assert time.process_time() - began < 2
+    # Four for each of the two views of it, and again without control sequences.
+    assert looks <= 16 * SIZE
+    longest = looks
+    looks = 0
+    redactor.text(text[: SIZE // 4])
+    assert longest <= 4 * looks + 400, "it grows with the text alone"
+
+
+@pytest.mark.parametrize("secret", ["Z" * 130_000, "ab" * 100, "a" * 31])
+def test_a_secret_that_repeats_itself_costs_little_too(secret):
+    redactor = Redactor([secret])
+    for text in (secret[:2] * (SIZE // 2), f"{secret[:4]}…" * (SIZE // 5)):
+        began = time.process_time()
+        assert set(redactor.text(text)) <= set("*…")
+        assert time.process_time() - began < 2
 
 
 def test_a_half_of_one_secret_before_the_whole_of_another_leaves_nothing():

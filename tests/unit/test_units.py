@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from precheck_lib.units import Bytes, Seconds, duration_text, parse_duration, parse_size
+from precheck_lib.units import (
+    DURATION_PATTERN,
+    SIZE_PATTERN,
+    Bytes,
+    Seconds,
+    duration_text,
+    exact_size_text,
+    parse_duration,
+    parse_size,
+)
 
 
 def test_durations_are_hours_minutes_seconds_and_milliseconds_in_that_order():
@@ -113,3 +124,30 @@ def test_durations_are_written_as_a_spec_would():
         59.9996: "1m",
     }
     assert {seconds: duration_text(seconds) for seconds in cases} == cases
+
+
+@pytest.mark.parametrize("text", ["0B", "1B", "1023B", "1KiB", "1025B", "256MiB", "20GiB", "3TiB", "1024TiB"])
+def test_a_size_is_written_as_a_spec_would_without_losing_a_byte(text):
+    assert exact_size_text(parse_size(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["2s", "1m30s", "500ms", "1h", "2.5s", "1h2m3s4ms", "", "5", "2 s", "1s1m", "1.5m", "s"]
+)
+def test_the_pattern_of_durations_for_other_programs_takes_what_is_one(text):
+    try:
+        parse_duration(text)
+    except ValueError:
+        assert not re.search(DURATION_PATTERN, text)
+    else:
+        assert re.search(DURATION_PATTERN, text)
+
+
+@pytest.mark.parametrize("text", ["20GiB", "1.5 MiB", "0B", "", "5", "5GB", "GiB", "-1B", "1.5.5KiB"])
+def test_the_pattern_of_sizes_for_other_programs_takes_what_is_one(text):
+    try:
+        parse_size(text)
+    except ValueError:
+        assert not re.search(SIZE_PATTERN, text)
+    else:
+        assert re.search(SIZE_PATTERN, text)

@@ -62,7 +62,7 @@ def test_models_are_a_list_of_names_or_an_object_whose_entries_may_have_an_id():
     }
 
 
-@pytest.mark.parametrize("value", [None, "", "a", 5, [], {}, [""], [" "], [1], ["a", None], [["a"]]])
+@pytest.mark.parametrize("value", [None, "", " , ", 5, [], {}, [""], [" "], [1], ["a", None], [["a"]]])
 def test_what_names_no_models_is_refused(value):
     with pytest.raises(NotReadyError) as caught:
         ollama_models(value)

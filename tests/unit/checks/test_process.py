@@ -319,3 +319,8 @@ def test_a_plan_says_how_many(checker):
         assert checker.planned("process", {"name": "x", "user": "u", **numbers}) == [
             f"count the processes named x of the user u: {need}"
         ]
+
+
+def test_a_name_of_which_only_a_part_was_looked_at_says_so_however_short_that_becomes():
+    assert look.shown("python" + "\x1b[1m" * look._MOST_NAME).endswith("'…")
+    assert look.shown("python\x1b[1m") == "'python'"

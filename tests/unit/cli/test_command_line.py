@@ -8,49 +8,6 @@ import os
 import pytest
 
 from precheck_lib import __version__
-from precheck_lib.cli import run_command_line
-from precheck_lib.interrupt import Interrupts
-
-PASSING = "version: 1\nname: mine\nchecks: [{id: roles, env: {required: {MY_ROLE: {}}}}]\n"
-
-
-class Ended:
-    """How a command ended: exit code, lines of both streams, and the flags of its signals."""
-
-    def __init__(self, code, captured, interrupts):
-        self.code = code
-        self.out = captured.out.splitlines()
-        self.err = captured.err.splitlines()
-        self.interrupts = interrupts
-
-
-@pytest.fixture
-def command(tmp_path, monkeypatch, capfd):
-    """Carry out a command in an empty folder with an environment of two variables; return how it ended."""
-    monkeypatch.chdir(tmp_path)
-    made = []
-
-    def carry_out(*arguments, signal=None, **env):
-        monkeypatch.setattr(os, "environ", {"PATH": "/nowhere", "MY_ROLE": "x", **env})
-        interrupts = Interrupts()
-        made.append(interrupts)
-        if signal is not None:
-            interrupts._handle(signal, None)
-        capfd.readouterr()
-        code = run_command_line(arguments, interrupts)
-        return Ended(code, capfd.readouterr(), interrupts)
-
-    yield carry_out
-    for interrupts in made:
-        interrupts.restore()
-
-
-@pytest.fixture
-def mine(tmp_path):
-    """A spec that passes, as `./precheck.yml`."""
-    (tmp_path / "precheck.yml").write_text(PASSING, encoding="utf-8")
-    return tmp_path / "precheck.yml"
-
 
 # Which command --------------------------------------------------------------------------------------------------------
 
@@ -120,7 +77,8 @@ def test_help_names_the_exit_codes(command):
         (["--budget", "1.2.3"], "--budget: '1.2.3' is not a duration"),
         (["--budget", "1e3"], "--budget: '1e3' is not a duration"),
         (["plan", "--budget", "soon"], "--budget: 'soon' is not a duration"),
-        (["plan", "--json", "x"], "unrecognized arguments: --json"),
+        (["plan", "--junit", "x"], "unrecognized arguments: --junit"),
+        (["validate", "--budget", "1s"], "unrecognized arguments: --budget"),
     ],
 )
 def test_arguments_that_cannot_be_used_end_with_2_and_say_why(command, mine, arguments, said):
@@ -149,8 +107,8 @@ def test_a_spec_that_cannot_be_used_has_all_its_problems_on_stderr(command, mine
     ended = command()
     assert ended.code == 2
     assert [line for line in ended.err if not line.startswith(" ")] == [
-        "precheck: spec: ./precheck.yml:3:1: unknown key 'zzz'",
-        "precheck: spec: ./precheck.yml:4:18: unknown key 'tpc'; did you mean 'tcp'?",
+        'precheck: spec: precheck.yml:3:1: unknown key "zzz"',
+        'precheck: spec: precheck.yml:4:18: unknown key "tpc" in check "a"; did you mean "tcp"?',
     ]
     assert ended.out == []
 
@@ -244,7 +202,7 @@ def test_at_the_end_a_signal_can_change_nothing_any_more(command, mine, argument
 def test_a_plan_is_on_stdout(command, mine):
     ended = command("plan")
     assert (ended.code, ended.err) == (0, [])
-    assert ended.out[0] == "mine (./precheck.yml)"
+    assert ended.out[0] == "mine (precheck.yml)"
     assert command("plan", "strict", "--budget", "20m").out[-3] == "budget given: 20m"
 
 
@@ -252,7 +210,7 @@ def test_a_plan_of_a_spec_that_cannot_be_used_says_why_on_stderr(command):
     ended = command("plan", "none.yml")
     assert (ended.code, ended.out) == (2, [])
     assert ended.err == [
-        "precheck: none.yml:1:1: the spec cannot be read: No such file or directory; built-in specs are strict"
+        "precheck: none.yml:1:1: the spec cannot be read: No such file or directory; built-in specs are ollama, strict"
     ]
 
 

@@ -99,7 +99,7 @@ class Bench(Watcher):
         """Run them; of `more` what a spec has goes there, the rest to the engine."""
         head = {key: more.pop(key) for key in ("exit_codes", "fail_fast", "pins") if key in more}
         spec = Spec(
-            identity=SpecIdentity(name="it", path="it.yml", digest="d"),
+            identity=more.pop("identity", SpecIdentity(name="it", path="it.yml", digest="d")),
             checks=checks,
             success="ok",
             budget=more.pop("spec_budget", None),

@@ -412,6 +412,13 @@ def test_a_path_is_given_as_it_is():
     assert read_outputs(output_text({"json": path})) == {"json": path}
 
 
+def test_a_path_that_holds_a_secret_is_left_out_and_the_others_stay(make):
+    paths = {"folder": "/out/secret-1", "json": "/out/precheck.json", "junit": "/out/secret-1/precheck.xml"}
+    redact = {"/out/precheck.json": "/out/precheck.json"}.get
+    told = written(make.report(make.check("a")), **paths, redact=lambda path: redact(path, "***"))
+    assert (told["dir"], told["json"], told["junit"]) == ("", "/out/precheck.json", "")
+
+
 def test_a_value_of_nothing_but_white_space_is_an_empty_output():
     assert output_text({"a": " \n\t", "b": ""}) == "a=\nb=\n"
 

@@ -34,6 +34,7 @@ def test_a_report_has_exactly_these_keys_in_this_order(make):
         ],
         cycles=[CycleRecord(model="m", unload_s=0.12345, reads=3, size=5, size_vram=5)],
         remarks=["one"],
+        notes=["two"],
     )
     assert json.loads(json_bytes(report)) == {
         "version": 1,
@@ -101,6 +102,7 @@ def test_a_report_has_exactly_these_keys_in_this_order(make):
         "cycles": [
             {
                 "model": "m",
+                "kept": False,
                 "unload_s": 0.123,
                 "absent_s": None,
                 "load_s": None,
@@ -111,6 +113,7 @@ def test_a_report_has_exactly_these_keys_in_this_order(make):
             }
         ],
         "remarks": ["one"],
+        "notes": ["two"],
     }
     assert list(json.loads(json_bytes(report)))[:4] == ["version", "spec", "verdict", "exit_code"]
 

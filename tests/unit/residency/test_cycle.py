@@ -9,7 +9,8 @@ import pytest
 
 from precheck_lib.errors import AnswerError, Cancelled, ConnectError, DeadlineError, ReceiveError, StatusError
 from precheck_lib.findings import NotReadyError
-from precheck_lib.residency.cycle import REMOVAL_OVER, Rules
+from precheck_lib.residency.cycle import Rules
+from precheck_lib.residency.inventory import REMOVAL_OVER
 from precheck_lib.servers.ollama import NoInventoryError, Row, TooOldError
 from tests.unit.residency.fakes import (
     NOT_INVENTORY,

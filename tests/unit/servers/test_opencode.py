@@ -192,6 +192,12 @@ def test_a_refusal_cut_short_tells_its_status_alone(asked: Any, answer: Any) -> 
     assert str(refused(asked, answer, {"name": "ConfigInvalidError"}, complete=False)) == "status 400 instead of 200"
 
 
+def test_a_path_of_an_issue_that_is_cut_says_so(asked: Any, answer: Any) -> None:
+    issues = [{"path": ["k" * 99, 1]}, {"path": ["k" * 98, 1]}]
+    told = str(refused(asked, answer, {"name": "X", "data": {"issues": issues}}))
+    assert told == f"status 400 instead of 200, X at {'k' * 80!r}…, {'k' * 98}.1"
+
+
 @pytest.mark.parametrize("many", [1, 5, 500])
 def test_what_is_told_of_a_refusal_has_a_limit(asked: Any, answer: Any, many: int) -> None:
     issues = [{"path": ["k" * 5000, number]} for number in range(many)]

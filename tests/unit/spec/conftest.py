@@ -54,7 +54,8 @@ class Desk:
         for one in self.wrong(text):
             line, column, words = one.split(":", 2)
             rest = text.splitlines()[int(line) - 1][int(column) - 1 :]
-            said.append(f"{re.split('[],}]', rest)[0]} -> {words.strip()}")
+            words = words.strip().removeprefix('check "one": ')
+            said.append(f"{re.split('[],}]', rest)[0]} -> {words}")
         return said
 
     def pins(self, text: str = PINS, name: str = "PINS.md") -> None:

@@ -71,22 +71,22 @@ def test_every_fault_in_it_is_said_at_its_path():
         "other": 1,
     }
     assert converted(value, Outer) == [
-        "other/?: unknown key 'other'",
-        "one/b/1: item 2 of b: a whole number is needed, not the text '2'",
+        'other/?: unknown key "other"',
+        'one/b/1: item 2 of b: a whole number is needed, not the text "2"',
         "one/b/2: item 3 of b: a whole number is needed, not the number 3.0",
         "one/b/3: item 4 of b: a whole number is needed, not true",
-        "one: one: the key 'a' is missing",
+        'one: one: the key "a" is missing',
         "many/1: item 2 of many: a mapping is needed, not the number 5",
         "named: named: a mapping is needed, not a list",
-        "ratio: ratio: a number is needed, not the text 'half'",
+        'ratio: ratio: a number is needed, not the text "half"',
         "maybe: maybe: 'soon' is not a duration such as 2s, 1m30s or 500ms",
-        "word: word: 'x' or 'y' is needed, not the text 'z'",
+        'word: word: "x" or "y" is needed, not the text "z"',
     ]
 
 
 def test_a_long_text_is_cut_in_what_is_said_of_it():
-    assert converted("x" * 40, int) == [f": a whole number is needed, not the text {'x' * 40!r}"]
-    assert converted("x" * 41, int) == [f": a whole number is needed, not the text {'x' * 40!r}…"]
+    assert converted("x" * 40, int) == [f': a whole number is needed, not the text "{"x" * 40}"']
+    assert converted("x" * 41, int) == [f': a whole number is needed, not the text "{"x" * 40}"…']
 
 
 def test_a_type_that_options_cannot_have_is_a_mistake_of_ours():
@@ -106,6 +106,6 @@ def test_the_options_of_every_kind_have_types_that_are_known():
 
 
 def test_a_guess_is_near_or_none():
-    assert guess("ulr", ["url", "read"]) == "; did you mean 'url'?"
+    assert guess("ulr", ["url", "read"]) == '; did you mean "url"?'
     assert guess("zzz", ["url", 5, None]) == ""
     assert guess("a", []) == ""

@@ -123,8 +123,8 @@ def test_bad_yaml_has_its_place_and_where_that_began(text, said):
 
 def test_a_key_that_stands_twice_is_refused_where_it_stands_again():
     assert problems("a: 1\nb:\n  c: 1\n  c: 2\na: 3\n") == [
-        "it.yml:4:3: the key 'c' stands here a second time",
-        "it.yml:5:1: the key 'a' stands here a second time",
+        'it.yml:4:3: the key "c" stands here a second time',
+        'it.yml:5:1: the key "a" stands here a second time',
     ]
 
 
@@ -159,7 +159,7 @@ def test_merge_keys_are_refused_unless_quoted():
 )
 def test_a_tag_is_refused_wherever_it_stands(text, tag):
     hint = "leave it out (text that begins with '!' needs quotes)"
-    assert problems(f"a: {text}\n") == [f"it.yml:1:4: the tag {tag!r} is not supported; {hint}"]
+    assert problems(f"a: {text}\n") == [f'it.yml:1:4: the tag "{tag}" is not supported; {hint}']
 
 
 def test_a_tag_on_a_key_is_refused():
