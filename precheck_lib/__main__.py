@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from precheck_lib.exits import INTERNAL
 from precheck_lib.interrupt import Interrupts
 
 
@@ -15,7 +16,7 @@ def main() -> int:
         interrupts = Interrupts()
     except OSError as error:  # a process that may open no descriptor can ask nobody anything
         os.write(2, f"precheck: it cannot run here: {error.strerror} (see `ulimit -n`)\n".encode())
-        return 70
+        return INTERNAL
     interrupts.install()
     _leave_the_working_folder_out()
     from precheck_lib.cli import run_command_line

@@ -6,16 +6,13 @@ import argparse
 from typing import NoReturn
 
 from precheck_lib import __version__
+from precheck_lib.exits import UsageError
 
 _EPILOG = """\
 exit codes: 0 ready, 1 a requirement is not met, 2 spec or usage, 3 it could not be found out, 70 internal,
 128 + n ended by signal n. The strict spec has curl's exit codes for faults of transport (7, 22, 28, ...)."""
 
 ON_NOT_READY = ("fail", "warn")
-
-
-class UsageError(Exception):
-    """Arguments that cannot be used."""
 
 
 class Parser(argparse.ArgumentParser):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from precheck_lib.bounded.budget import describe_seconds
 from precheck_lib.errors import Cancelled, DeadlineError, TalkError
+from precheck_lib.exits import INTERNAL
 from precheck_lib.findings import NotReadyError, make, not_ready_for
 from precheck_lib.interrupt import signal_name
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from precheck_lib.checks.kind import Context, Kind
     from precheck_lib.outcome import Finding, OutcomeWord
     from precheck_lib.spec.model import CheckSpec
-
-INTERNAL = 70
 
 ATTEMPT_SECONDS = 1.0
 """The most that one attempt of a check that waits may take: a server that hangs must not use up the whole wait."""
@@ -159,4 +158,4 @@ def internal(error: BaseException) -> Finding:
     )
 
 
-__all__ = ["ATTEMPT_SECONDS", "INTERNAL", "Ended", "cancelled", "carry_out", "internal"]
+__all__ = ["ATTEMPT_SECONDS", "Ended", "cancelled", "carry_out", "internal"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from precheck_lib.exits import USAGE
 from precheck_lib.report.text import clean
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from precheck_lib.outcome import Report, SpecIdentity
     from precheck_lib.redact import Redactor
     from precheck_lib.spec.model import SpecError
-
-USAGE = 2
 
 
 def validate(name: str, ending: Ending, redactor: Redactor) -> int:

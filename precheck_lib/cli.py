@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any
 
-from precheck_lib.arguments import ON_NOT_READY, UsageError, make_parser, report_parser
-from precheck_lib.ending import INTERNAL, Ending
+from precheck_lib import __version__
+from precheck_lib.ending import Ending
+from precheck_lib.exits import INTERNAL, UsageError
 from precheck_lib.terminal import Terminal
 
+TYPE_CHECKING = False  # without `typing`, see precheck_lib/__init__.py
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping, Sequence
 
     from precheck_lib.interrupt import Interrupts
+    from precheck_lib.outcome import SpecIdentity
     from precheck_lib.redact import Redactor
     from precheck_lib.spec.model import Spec
     from precheck_lib.watcher import Watcher
@@ -53,6 +55,11 @@ class _Command:
         self._secrets: list[str] = []
 
     def main(self) -> int:
+        if self.arguments == ["--version"]:  # scripts ask it often; to import a parser would take longer than the rest
+            self.terminal.out(f"precheck {__version__}")
+            return 0
+        from precheck_lib.arguments import make_parser, report_parser
+
         try:
             options = make_parser().parse_args(self._with_default_command())
             if options.command == "action":
@@ -91,6 +98,8 @@ class _Command:
 
     def _action_arguments(self) -> list[str]:
         """Turn the action's inputs into arguments; an empty input is one that was not given."""
+        from precheck_lib.arguments import ON_NOT_READY
+
         given = {name: self.env.get(f"PRECHECK_{name}", "") for name in ("SPEC", "BUDGET", "ON_NOT_READY", "OUT")}
         out = given["OUT"] or self._new_folder()
         self.ending.set_targets(json=None, junit=None, out=out)
@@ -265,7 +274,7 @@ class _Command:
 
     # Endings -----------------------------------------------------------------------------------------------------
 
-    def _unusable(self, code: str, texts: list[str], identity: Any = None) -> int:
+    def _unusable(self, code: str, texts: list[str], identity: SpecIdentity | None = None) -> int:
         """End with a spec or command line that cannot be used; that is a report too."""
         from precheck_lib.authoring import unusable_report
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST = 32
+MOST = 64
 """So many checks run at the same time at most."""
 
 _SLICE_SECONDS = 0.25

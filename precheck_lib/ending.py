@@ -6,18 +6,16 @@ import contextlib
 import os
 import stat
 import time
-from typing import TYPE_CHECKING
 
-from precheck_lib.arguments import UsageError
+from precheck_lib.exits import INTERNAL, UsageError
 
+TYPE_CHECKING = False  # without `typing`, see precheck_lib/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from precheck_lib.interrupt import Interrupts
     from precheck_lib.outcome import Report
     from precheck_lib.terminal import Terminal
-
-INTERNAL = 70
 
 _PATIENCE_SECONDS = 1.0
 """How long the end of a command waits in all for whoever reads its streams and reports."""

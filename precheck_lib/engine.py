@@ -9,7 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from precheck_lib.attempt import INTERNAL, Ended, cancelled, carry_out, internal
+from precheck_lib.attempt import Ended, cancelled, carry_out, internal
 from precheck_lib.bounded.budget import Budget
 from precheck_lib.bounded.journal import Journal
 from precheck_lib.budgets import BudgetTooSmallError, Plan
@@ -18,6 +18,7 @@ from precheck_lib.checks.env import EnvOptions
 from precheck_lib.checks.kind import Context
 from precheck_lib.crew import MOST, Crew
 from precheck_lib.errors import Cancelled
+from precheck_lib.exits import INTERNAL, USAGE
 from precheck_lib.findings import UNCONFIRMED, NotReadyError, make
 from precheck_lib.interrupt import signal_name
 from precheck_lib.outcome import CheckResult, Finding, Host, OutcomeWord, Report, Source, SpecIdentity, Verdict, is_fine
@@ -36,8 +37,6 @@ REPORT_SECONDS = 0.5
 
 SIGNAL_SECONDS = 5.0
 """How long cleanup and reports may take after a signal: GitHub's runner kills 10 s after its first one."""
-
-USAGE = 2
 
 
 def this_host(env: Mapping[str, str]) -> Host:

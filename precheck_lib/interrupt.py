@@ -12,10 +12,10 @@ import os
 import select
 import signal
 import time
-from typing import TYPE_CHECKING
 
 from precheck_lib.bounded.cancel import Cancel
 
+TYPE_CHECKING = False  # without `typing`, see precheck_lib/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType

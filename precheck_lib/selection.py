@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from precheck_lib.arguments import UsageError
 from precheck_lib.checks import changes_server
+from precheck_lib.exits import UsageError
 from precheck_lib.spec.typed import guess
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import contextlib
 import os
 import select
 import time
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # without `typing`, see precheck_lib/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -58,7 +58,7 @@ def run(options: CodexOptions, context: Context) -> list[Finding]:
 
 
 def _judge(options: CodexOptions, context: Context, session: CodexSession) -> None:
-    from precheck_lib.servers.http_server import plain, short
+    from precheck_lib.servers.words import plain, short
 
     identity = session.initialize()
     if options.version is not None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from precheck_lib.redact import without_credentials
-from precheck_lib.servers.http_server import short
+from precheck_lib.servers.words import short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -166,7 +166,7 @@ def _credentials(options: HttpOptions, headers: dict[str, str]) -> str:
 
 
 def _wrong_status(answer: Answer, url: str, subject: str, statuses: list[int], credentials: str) -> NotReadyError:
-    from precheck_lib.servers.http_server import points_to
+    from precheck_lib.servers.words import points_to
 
     wanted = " or ".join(map(str, statuses))
     error = StatusError(f"status {answer.status} instead of {wanted}", answer.status)
@@ -195,7 +195,7 @@ class _Expected:
 
     def judge(self, answer: Answer, subject: str) -> Iterator[Finding]:
         """Say what is wrong with an answer that has a right status."""
-        from precheck_lib.servers.http_server import named
+        from precheck_lib.servers.words import named
 
         if self.content_type is not None and answer.content_type != self.content_type.strip().lower():
             found = named(answer.content_type, 80) if answer.content_type else "of no type"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from precheck_lib.errors import AnswerError, StatusError, TalkError
 from precheck_lib.findings import not_ready, not_ready_for
-from precheck_lib.servers.http_server import named
 from precheck_lib.servers.names import canonical
+from precheck_lib.servers.words import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

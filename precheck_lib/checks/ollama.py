@@ -124,7 +124,7 @@ def _wanted(options: OllamaOptions, context: Context) -> dict[str, _Wanted]:
 
 def _judge_version(server: OllamaServer, constraint: Any, context: Context) -> None:
     from precheck_lib.checks.installed import unusable
-    from precheck_lib.servers.http_server import plain
+    from precheck_lib.servers.words import plain
 
     try:
         found = server.version(context.budget)
@@ -146,7 +146,7 @@ def _judge_version(server: OllamaServer, constraint: Any, context: Context) -> N
 
 def _judge(name: str, tag: Tag, wanted: _Wanted, server: OllamaServer, context: Context) -> list[Finding]:
     from precheck_lib.checks.installed import unusable
-    from precheck_lib.servers.http_server import named, short
+    from precheck_lib.servers.words import named, short
 
     findings = []
     if wanted.digest is not None and not (tag.digest or "").lower().startswith(wanted.digest):

@@ -95,7 +95,7 @@ def _key(options: OpenAiOptions, context: Context) -> str:
 
 
 def _judge(listed: list[Listed], names: list[str], url: str) -> None:
-    from precheck_lib.servers.http_server import named
+    from precheck_lib.servers.words import named
 
     if not listed:
         raise not_ready("openai.model-missing", f"{url}/models: the server lists no model")
@@ -111,7 +111,7 @@ def _judge(listed: list[Listed], names: list[str], url: str) -> None:
 
 
 def _complete(server: OpenAiServer, name: str, url: str, options: OpenAiOptions, context: Context, *, key: str) -> None:
-    from precheck_lib.servers.http_server import named
+    from precheck_lib.servers.words import named
 
     shown = named(name, 80)
     context.phase(f"one token of {shown}", options.total)

@@ -138,7 +138,7 @@ def _code(error: TalkError) -> str | None:
 
 
 def _health(options: OpenCodeOptions, context: Context, server: OpenCodeServer) -> list[Finding]:
-    from precheck_lib.servers.http_server import plain
+    from precheck_lib.servers.words import plain
 
     health = server.health(context.budget)
     if not health.healthy:
@@ -154,7 +154,7 @@ def _health(options: OpenCodeOptions, context: Context, server: OpenCodeServer) 
 
 
 def _capabilities(options: OpenCodeOptions, context: Context, server: OpenCodeServer) -> list[Finding]:
-    from precheck_lib.servers.http_server import short
+    from precheck_lib.servers.words import short
 
     found = server.background_subagents(context.budget)
     if found is not options.background_subagents:
@@ -188,7 +188,7 @@ def _config(options: OpenCodeOptions, context: Context, server: OpenCodeServer) 
 
 
 def _providers(options: OpenCodeOptions, context: Context, server: OpenCodeServer) -> list[Finding]:
-    from precheck_lib.servers.http_server import short
+    from precheck_lib.servers.words import short
 
     models = context.expand(options.models)
     wanted = list(models) if isinstance(models, (dict, list)) else []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from precheck_lib.findings import not_ready
-from precheck_lib.servers.http_server import short
 from precheck_lib.servers.names import canonical
+from precheck_lib.servers.words import short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,7 @@ from precheck_lib.residency.cycle import ModelServer, note_row
 from precheck_lib.residency.inventory import failure, read_inventory, read_patiently
 from precheck_lib.residency.judge import judge, listed
 from precheck_lib.residency.keep_alive import at_least, keep_alive_seconds, left, moment, until_text
-from precheck_lib.servers.http_server import short
+from precheck_lib.servers.words import short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,7 +18,7 @@ from precheck_lib import __version__
 from precheck_lib.bounded import websocket
 from precheck_lib.bounded.strict_json import parse
 from precheck_lib.errors import AnswerError, DeadlineError
-from precheck_lib.servers.http_server import short
+from precheck_lib.servers.words import short
 
 if TYPE_CHECKING:
     from precheck_lib.bounded.budget import Budget

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,8 +9,6 @@ import msgspec
 from precheck_lib.bounded import http
 from precheck_lib.bounded.strict_json import parse_object
 from precheck_lib.errors import StatusError
-from precheck_lib.redact import without_credentials
-from precheck_lib.sequences import without_sequences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,51 +59,3 @@ class HttpServer:
         if answer.status != 200:
             raise StatusError(f"status {answer.status} instead of 200", answer.status)
         return parse_object(answer.body, what)
-
-
-_MOST_TEXT = 4096  # characters of a free text that are looked at: ten megabytes must not cost more
-
-
-def short(value: object, limit: int = 80) -> str:
-    """Quote a short value of a server for a message: one that is no text, or too long, is described instead.
-
-    What looks like a credential in it is hidden: it would be one that only the server knows. Control sequences go
-    before it is quoted: their escapes would split what is searched for afterwards.
-    """
-    if not isinstance(value, str):
-        return repr(value) if isinstance(value, (int, float, bool)) or value is None else type(value).__name__
-    text = without_credentials(without_sequences(value[:_MOST_TEXT]))
-    return repr(text) if len(text) <= limit and len(value) <= _MOST_TEXT else f"{text[:limit]!r}…"
-
-
-def named(value: str, limit: int = 200) -> str:
-    """Return a name that a server gave (of a model, a host, a file) as it is where it looks like one, else quoted."""
-    return (
-        value if value.isprintable() and len(value) <= limit and without_credentials(value) == value else short(value)
-    )
-
-
-def plain(version: str | None) -> str | None:
-    """Return a version as it is where it looks like one; anything else is quoted and cut."""
-    if version is None or re.fullmatch(r"[0-9A-Za-z.+_-]{1,64}", version):
-        return version
-    return short(version)
-
-
-def points_to(location: str | None, url: str) -> str:
-    """Say where a redirect points, by its host alone: paths and queries of redirects carry tickets."""
-    from urllib.parse import urljoin, urlsplit
-
-    if not location:
-        return "it does not say where to"
-    try:
-        there, here = urlsplit(urljoin(url, location)), urlsplit(url)
-        host, own = there.hostname, here.hostname
-    except ValueError:
-        return "it points to something that is no URL"
-    if not host:
-        return "it points to something that is no URL"
-    if host == own:
-        how = "" if there.scheme == here.scheme else f" over {named(there.scheme, 16)}"
-        return f"it points to another place on the same host{how}"
-    return f"it points to the host {named(host, 80)}"

@@ -13,7 +13,8 @@ import msgspec
 
 from precheck_lib.bounded.strict_json import kind_of, parse, parse_object
 from precheck_lib.errors import AnswerError, DeadlineError, StatusError
-from precheck_lib.servers.http_server import Bounds, HttpServer, short
+from precheck_lib.servers.http_server import Bounds, HttpServer
+from precheck_lib.servers.words import short
 
 if TYPE_CHECKING:
     from precheck_lib.bounded.budget import Budget

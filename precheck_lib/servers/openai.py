@@ -32,7 +32,8 @@ import msgspec
 
 from precheck_lib.bounded.strict_json import kind_of, parse, parse_object
 from precheck_lib.errors import AnswerError, StatusError
-from precheck_lib.servers.http_server import Bounds, HttpServer, points_to, short
+from precheck_lib.servers.http_server import Bounds, HttpServer
+from precheck_lib.servers.words import points_to, short
 
 if TYPE_CHECKING:
     from precheck_lib.bounded.budget import Budget

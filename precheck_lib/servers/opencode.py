@@ -15,7 +15,8 @@ import msgspec
 from precheck_lib.bounded.strict_json import kind_of, parse
 from precheck_lib.errors import AnswerError, StatusError
 from precheck_lib.redact import basic_token
-from precheck_lib.servers.http_server import Bounds, HttpServer, named
+from precheck_lib.servers.http_server import Bounds, HttpServer
+from precheck_lib.servers.words import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,9 +11,31 @@ from pathlib import Path
 
 import pytest
 
+from precheck_lib.checks import KINDS
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "precheck_lib"
 HEAVY = ("requests", "urllib3", "websocket", "psutil", "junit_xml", "http.client", "ssl", "rich", "asyncio")
+
+EVERY_KIND = """\
+version: 1
+name: every kind
+checks:
+  - {id: a, env: {required: {URL: {}}}}
+  - {id: b, file: {path: /tmp}}
+  - {id: c, command: {argv: [git, --version], version: ">=2"}}
+  - {id: d, tcp: {url: "http://127.0.0.1:1"}}
+  - {id: e, http: {url: "http://127.0.0.1:1", contains: {n: {ge: 1}}}}
+  - {id: f, codex: {url: "ws://127.0.0.1:1"}}
+  - {id: g, opencode: {url: "http://127.0.0.1:1"}}
+  - {id: h, ollama: {url: "http://127.0.0.1:1", models: ["a:1"]}}
+  - {id: i, openai: {url: "http://127.0.0.1:1", models: ["a"]}}
+  - {id: j, residency: {url: "http://127.0.0.1:1", models: ["a:1"]}}
+  - {id: k, port: {port: 1}}
+  - {id: l, process: {name: x}}
+  - {id: m, disk: {path: /tmp, free: 1GiB}}
+  - {id: n, memory: {available: 1GiB}}
+"""
 
 # Runs the command in this very process, then tells on a stream of its own which modules there are.
 SPY = """\
@@ -59,6 +81,8 @@ def modules_of(*arguments, folder):
         (["plan", "strict"], 0),
         (["plan", "none.yml"], 2),
         (["plan", "strict", "--json"], 0),
+        (["plan", "all.yml"], 0),
+        (["validate", "all.yml"], 0),
         (["validate", "strict"], 0),
         (["validate", "bad.yml"], 2),
         (["schema"], 0),
@@ -74,17 +98,19 @@ def modules_of(*arguments, folder):
 )
 def test_quick_commands_import_nothing_heavy(tmp_path, arguments, code):
     (tmp_path / "bad.yml").write_text("version: 1\nname: x\nchecks: [{id: a, tpc: {}}]\n", encoding="utf-8")
+    (tmp_path / "all.yml").write_text(EVERY_KIND, encoding="utf-8")
     ended, modules = modules_of(*arguments, folder=tmp_path)
     assert ended == code
     assert [module for module in modules if module in HEAVY or module.split(".")[0] in HEAVY] == []
 
 
-def test_the_version_needs_no_more_than_arguments_and_handlers(tmp_path):
+def test_the_version_needs_no_more_than_handlers_and_streams(tmp_path):
     _, modules = modules_of("--version", folder=tmp_path)
     rooms = {module.split(".")[1] for module in modules if module.startswith("precheck_lib.")}
-    assert rooms <= {"__main__", "arguments", "bounded", "cli", "ending", "interrupt", "terminal"}
+    assert rooms <= {"__main__", "bounded", "cli", "ending", "exits", "interrupt", "terminal"}
     assert "precheck_lib.bounded.budget" not in modules
     assert not {"yaml", "msgspec", "json", "hashlib", "traceback", "subprocess", "socket"} & set(modules)
+    assert not {"argparse", "re", "typing", "shutil"} & set(modules)  # which take longer than all that it needs
 
 
 def test_a_report_that_was_asked_for_may_cost_its_library(tmp_path):
@@ -102,7 +128,11 @@ def test_handlers_are_set_before_anything_else_is_imported():
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module])
     ]
-    assert sorted(at_top) == ["__future__", "os", "precheck_lib.interrupt", "sys"]
+    assert sorted(at_top) == ["__future__", "os", "precheck_lib.exits", "precheck_lib.interrupt", "sys"]
+
+
+def test_the_spec_of_every_kind_has_every_kind():
+    assert {kind for kind in KINDS if f" {kind}: {{" in EVERY_KIND} == set(KINDS)
 
 
 # Rooms ----------------------------------------------------------------------------------------------------------------
@@ -110,7 +140,7 @@ def test_handlers_are_set_before_anything_else_is_imported():
 # From the foundation up; a room imports from its own row and from those before it here. One that stands in no row is a
 # command of its own: it may import anything but the command line.
 ROWS = (
-    ("errors", "needles", "sequences", "units", "versions", "views"),
+    ("errors", "exits", "needles", "sequences", "units", "versions", "views"),
     ("bounded", "catalogue", "redact", "spellings", "terminal", "watcher"),
     ("outcome", "interrupt"),
     ("findings",),

@@ -10,7 +10,8 @@ from precheck_lib.bounded import http
 from precheck_lib.bounded.budget import Budget
 from precheck_lib.bounded.journal import Journal
 from precheck_lib.errors import AnswerError, StatusError
-from precheck_lib.servers.http_server import Bounds, HttpServer, short
+from precheck_lib.servers.http_server import Bounds, HttpServer
+from precheck_lib.servers.words import short
 from tests.unit.residency.fakes import Clock, ClockBudget
 
 
@@ -60,6 +61,8 @@ def test_only_a_200_has_an_object(answer: Any) -> None:
         ("x" * 80, repr("x" * 80)),
         ("x" * 81, repr("x" * 80) + "…"),
         (1, "1"),
+        (-(10**70), str(-(10**70))),
+        pytest.param(10**5000, "a number of 16610 bits", id="one that Python refuses to write"),
         (1.0, "1.0"),
         (True, "True"),
         (None, "None"),
