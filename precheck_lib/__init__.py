@@ -2,8 +2,11 @@
 
     from precheck_lib import load_spec, run
 
-    report = run(load_spec("strict"), env=os.environ)
+    report = run(load_spec("precheck.yml"))
     report.verdict        # "ready", "not-ready", "error", "cancelled"
+
+`build_spec` makes a spec of plain data, without a file. A `Watcher` is told what goes on, `Interrupts` turns signals
+into an orderly end.
 
 Everything public is listed in `__all__`; the rest may change. Names are imported when they are first used, so that
 `precheck --version` does not pay for what it does not need.
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from precheck_lib.budgets import BudgetTooSmallError
     from precheck_lib.catalogue import CATALOGUE
     from precheck_lib.engine import run
+    from precheck_lib.interrupt import Interrupts
     from precheck_lib.outcome import (
         CheckResult,
         CycleRecord,
@@ -29,7 +33,8 @@ if TYPE_CHECKING:
         SpecIdentity,
     )
     from precheck_lib.report import json_bytes, junit_bytes
-    from precheck_lib.spec import CheckSpec, Problem, Spec, SpecError, load_spec
+    from precheck_lib.spec import CheckSpec, Problem, Spec, SpecError, Wait, When, build_spec, load_spec
+    from precheck_lib.watcher import Watcher
 
 __version__ = "0.1.0"
 
@@ -41,6 +46,7 @@ _HOMES = {
     "CycleRecord": "outcome",
     "Finding": "outcome",
     "Host": "outcome",
+    "Interrupts": "interrupt",
     "Problem": "spec",
     "Report": "outcome",
     "RequestRecord": "outcome",
@@ -48,6 +54,10 @@ _HOMES = {
     "Spec": "spec",
     "SpecError": "spec",
     "SpecIdentity": "outcome",
+    "Wait": "spec",
+    "Watcher": "watcher",
+    "When": "spec",
+    "build_spec": "spec",
     "json_bytes": "report",
     "junit_bytes": "report",
     "load_spec": "spec",
@@ -62,6 +72,7 @@ __all__ = [
     "CycleRecord",
     "Finding",
     "Host",
+    "Interrupts",
     "Problem",
     "Report",
     "RequestRecord",
@@ -69,7 +80,11 @@ __all__ = [
     "Spec",
     "SpecError",
     "SpecIdentity",
+    "Wait",
+    "Watcher",
+    "When",
     "__version__",
+    "build_spec",
     "json_bytes",
     "junit_bytes",
     "load_spec",

@@ -65,7 +65,7 @@ def empty_report(env: Mapping[str, str], identity: SpecIdentity | None = None) -
 def run(
     spec: Spec,
     *,
-    env: Mapping[str, str],
+    env: Mapping[str, str] | None = None,
     budget: float | None = None,
     interrupts: Interrupts | None = None,
     watcher: Watcher | None = None,
@@ -73,10 +73,12 @@ def run(
 ) -> Report:
     """Run every check of a spec and return the report; it ends by the budget (seconds) whatever the servers do.
 
-    Without `budget` the spec's own counts, else the sum of its parts. `watcher` is told what goes on.
+    `env` are the variables that the spec may ask for, this process's own where it is not given. Without `budget` the
+    spec's own counts, else the sum of its parts. `watcher` is told what goes on.
     `interrupts` turns signals into an orderly end. `preload` names modules to import while a child runs. Raises
     `BudgetTooSmallError` before anything is done.
     """
+    env = os.environ if env is None else env
     plan = Plan(spec, env)
     seconds = budget if budget is not None else spec.budget if spec.budget is not None else plan.total
     if plan.reserve and seconds <= plan.reserve:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+    from typing_extensions import Self
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 LAST_RESORT_SECONDS = 0.8
@@ -30,7 +32,8 @@ class Interrupts:
     """What the signals of this process have asked for: `stop` the run, `abandon` its cleanup.
 
     `may_hold_models` is kept right by the engine; the last resort says then that residency is unconfirmed.
-    `unfinished` are temporary files that it has to remove.
+    `unfinished` are temporary files that it has to remove. As a context manager it handles the signals within the block
+    (of the main thread) and puts back what was there before.
     """
 
     def __init__(self) -> None:
@@ -43,6 +46,13 @@ class Interrupts:
         self._held: int | None = None
         self._on_stop: Callable[[float], None] | None = None
         self._before: dict[int, signal.Handlers | object] = {}
+
+    def __enter__(self) -> Self:
+        self.install()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.restore()
 
     def install(self) -> None:
         """Handle the signals that are not ignored (under nohup one stays ignored)."""
@@ -61,7 +71,9 @@ class Interrupts:
             call(time.monotonic() - self.stopped_at)
 
     def restore(self) -> None:
-        """Put the handlers back that were there before."""
+        """Put the handlers back that were there before, and take the last resort back."""
+        if self.abandon.is_set:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, before in self._before.items():
             signal.signal(number, before)  # type: ignore[arg-type]
         self._before.clear()

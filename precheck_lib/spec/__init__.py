@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precheck_lib.spec.load import load_spec
-from precheck_lib.spec.model import CheckSpec, Problem, Spec, SpecError
+from precheck_lib.spec.load import build_spec, load_spec
+from precheck_lib.spec.model import CheckSpec, Problem, Spec, SpecError, Wait, When
 
-__all__ = ["CheckSpec", "Problem", "Spec", "SpecError", "load_spec"]
+__all__ = ["CheckSpec", "Problem", "Spec", "SpecError", "Wait", "When", "build_spec", "load_spec"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from typing import TYPE_CHECKING, Any
@@ -14,15 +15,19 @@ from precheck_lib.spec.files import UnreadableError, read_file
 from precheck_lib.spec.model import CheckSpec, Problem, Spec, SpecError, Wait, quoted
 from precheck_lib.spec.needs import Draft, no_need
 from precheck_lib.spec.pins import read_pins
+from precheck_lib.spec.plain import plain_data
 from precheck_lib.spec.shape import IS_ID, Frame, Head
 from precheck_lib.spec.typed import BAD, convert, guess, struct, unknown_key
 from precheck_lib.spec.variables import MalformedError, references
 from precheck_lib.spec.yaml_text import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from precheck_lib.spec.yaml_text import Path
+    from precheck_lib.spec.yaml_text import Path, Places
+
+_BUILT = "spec"
+"""What stands for the file in the problems of a spec that comes from none."""
 
 _MOST_PROBLEMS = 20
 _MOST_GUESSES = 100
@@ -59,20 +64,36 @@ def load_spec(name: str) -> Spec:
         raise SpecError([Problem(path, 1, 1, text)], SpecIdentity(name=None, path=path)) from None
     identity = SpecIdentity(name=None, path=path, digest=hashlib.sha256(data).hexdigest())
     try:
-        return _Loader(data, path, identity).spec()
+        return _Loader(*read_yaml(data, path), path, identity).spec()
     except SpecError as error:
         # The file itself comes first, then the pins file.
         problems = sorted(dict.fromkeys(error.problems), key=lambda one: (one.file != path, one.line, one.column))
         raise SpecError(problems[:_MOST_PROBLEMS], identity) from None
 
 
+def build_spec(document: Mapping[str, Any]) -> Spec:
+    """Build a spec from plain data of the same shape as a spec file; raises `SpecError` with all that is wrong.
+
+    What YAML writes as text is text here too (durations `"2s"`, sizes `"20GiB"`, references `"${NAME}"`). A pins file
+    lies relative to the working folder. The problems have no line: they name the check and the key.
+    """
+    plain = plain_data(document)
+    text = json.dumps(plain, sort_keys=True, ensure_ascii=True)
+    identity = SpecIdentity(name=None, path=None, digest=hashlib.sha256(text.encode()).hexdigest())
+    try:
+        return _Loader(plain, {}, _BUILT, identity).spec()
+    except SpecError as error:
+        raise SpecError(list(dict.fromkeys(error.problems))[:_MOST_PROBLEMS], identity) from None
+
+
 class _Loader:
-    def __init__(self, data: bytes, path: str, identity: SpecIdentity) -> None:
+    def __init__(self, document: Any, places: Places, path: str, identity: SpecIdentity) -> None:
+        self.document = document
+        self.places = places
         self.path = path
         self.identity = identity
         self.problems: list[Problem] = []
         self.shared: set[tuple[tuple[int, int], str]] = set()
-        self.document, self.places = read_yaml(data, path)
 
     def spec(self) -> Spec:
         if not isinstance(self.document, dict):
@@ -136,7 +157,7 @@ class _Loader:
                     title=frame.title or frame.id,
                     kind=kinds[0],
                     options=options,
-                    source=Source(self.path, self.places[path][0]),
+                    source=Source(self.path, self.places[path][0]) if path in self.places else None,
                     needs=tuple(frame.needs),
                     budget=frame.budget,
                     wait=None if frame.wait is None else Wait(seconds=frame.wait.for_, stable=frame.wait.stable),
@@ -182,10 +203,9 @@ class _Loader:
         for draft in drafts:
             id_ = draft.frame.id
             if id_ in seen:
-                first = self.places[seen[id_].path][0]
-                self._problem(
-                    (*draft.path, "id"), f"the id {quoted(id_)} stands here a second time (first in line {first})"
-                )
+                first = self.places.get(seen[id_].path)
+                where = f" (first in line {first[0]})" if first is not None else ""
+                self._problem((*draft.path, "id"), f"the id {quoted(id_)} stands here a second time{where}")
             for index, need in enumerate(draft.frame.needs):
                 why = no_need(draft, need, seen, every, self._guess) if need else ""
                 if why:
@@ -257,7 +277,7 @@ class _Loader:
             self._problem(path, text)
             return
         place = self._place(path)
-        if (place, text) in self.shared:  # an alias: what is wrong behind it is said once
+        if self.places and (place, text) in self.shared:  # an alias: what is wrong behind it is said once
             return
         self.shared.add((place, text))
         begin = unknown_key(str(path[-2])) if path[-1] == "?" else ""

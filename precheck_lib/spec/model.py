@@ -71,7 +71,7 @@ class CheckSpec(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     kind: str
     options: Any
-    source: Source
+    source: Source | None
     needs: tuple[str, ...] = ()
     budget: float | None = None
     wait: Wait | None = None

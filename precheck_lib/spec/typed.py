@@ -135,7 +135,9 @@ def _list(value: Any, of: tuple[Any, ...], path: Path, note: Note) -> Any:
 
 def _dict(value: Any, of: tuple[Any, ...], path: Path, note: Note) -> Any:
     if not isinstance(value, dict):
-        note(path, f"{_named(path)}a mapping is needed, not {_what(value)}")
+        names = isinstance(value, list) and value and all(isinstance(name, str) for name in value)
+        hint = f"; write each name as a key, `{quoted(value[0])[1:-1]}: {{}}`" if names else ""
+        note(path, f"{_named(path)}a mapping is needed, not {_what(value)}{hint}")
         return BAD
     made = {key: convert(part, of[1], (*path, key), note) for key, part in value.items()}
     return BAD if BAD in made.values() else made

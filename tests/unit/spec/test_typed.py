@@ -109,3 +109,9 @@ def test_a_guess_is_near_or_none():
     assert guess("ulr", ["url", "read"]) == '; did you mean "url"?'
     assert guess("zzz", ["url", 5, None]) == ""
     assert guess("a", []) == ""
+
+
+def test_a_list_of_names_where_a_mapping_is_needed_is_told_how_to_write_it():
+    notes = []
+    convert(["A b", "C"], dict[str, str], ("required",), lambda path, text: notes.append(text))
+    assert notes == ["required: a mapping is needed, not a list; write each name as a key, `A b: {}`"]
