@@ -26,6 +26,7 @@ from precheck_lib.errors import (
 from precheck_lib.servers.codex import CodexSession
 from precheck_lib.servers.http_server import Bounds
 from precheck_lib.servers.ollama import NoInventoryError, OllamaServer
+from precheck_lib.servers.openai import OpenAiServer
 from precheck_lib.servers.opencode import OpenCodeServer
 from precheck_lib.simulate.hostile import HOSTILE, HostileServer
 
@@ -50,6 +51,11 @@ BODIES: dict[str, Any] = {
     "/config/providers": PROVIDERS,
     "/api/tags": {"models": [{"name": "a:latest", "size": 5}]},
     "/api/ps": {"models": [ROW]},
+    "/v1/models": {"object": "list", "data": [{"id": "a", "object": "model"}]},
+    "/v1/completions": {"choices": [{"text": "Hi", "finish_reason": "length"}]},
+    "/v1/chat/completions": {
+        "choices": [{"message": {"role": "assistant", "content": "Hi"}, "finish_reason": "length"}]
+    },
 }
 
 RESULTS = {
@@ -83,6 +89,8 @@ class Path(NamedTuple):
     after: int = 0
     secure: bool = False
     lenient: bool = False
+    again: str = ""
+    """The fault whose answer makes the client ask once more, on another route."""
 
     @property
     def label(self) -> str:
@@ -134,6 +142,13 @@ def _ollama(ask: Callable[[OllamaServer, Budget], Any]) -> Callable[[str, Budget
     return call
 
 
+def _openai(ask: Callable[[OpenAiServer, Budget], Any]) -> Callable[[str, Budget], Any]:
+    def call(url: str, budget: Budget) -> Any:
+        return ask(OpenAiServer(url + "/v1", api_key="k", journal=Journal(), bounds=_bounds(budget)), budget)
+
+    return call
+
+
 _health = _opencode(lambda server, budget: server.health(budget).healthy)
 _load = _ollama(lambda server, budget: server.load("a", "10m", budget, 30.0))
 _mcp = _codex("mcp")
@@ -176,6 +191,14 @@ PATHS = (
     Path("ollama unload", "http", _ollama(lambda server, budget: server.unload("a", budget, 30.0)), None),
     Path("ollama load", "http", _load, None),
     Path("ollama load", "http", _load, None, secure=True),
+    Path("openai models", "http", _openai(lambda server, budget: [one.id for one in server.models(budget)]), ["a"]),
+    Path(
+        "openai completion",
+        "http",
+        _openai(lambda server, budget: server.complete("a", budget, 30.0)),
+        None,
+        again="http-404",
+    ),
 )
 
 APPLIES = {
