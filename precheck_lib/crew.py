@@ -49,6 +49,19 @@ class Crew:
         """Have something said, by a thread that is at work; in order, and before its end."""
         self._posted.put((None, call))
 
+    def tell(self, call: Callable[[], None]) -> None:
+        """Have something said, and wait until it was: for what has to be known before the work goes on."""
+        said = threading.Event()
+
+        def say() -> None:
+            try:
+                call()
+            finally:
+                said.set()  # the thread must not wait for ever for whoever cannot show it
+
+        self.post(say)
+        said.wait()  # `next` is called for as long as anybody is at work
+
     def next(self) -> None:
         """Wait until one thing was posted, and do it."""
         while True:

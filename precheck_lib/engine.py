@@ -247,9 +247,13 @@ class _Run:
         """Carry out a check in a thread; whoever watches hears of it in this one, and so does the redactor."""
         context = self._context(check)
         context.budget.tick = None
-        context.phase = lambda text, seconds: crew.post(
-            lambda: self.watcher.phase(check.id, self.redactor.text(text), seconds)
-        )
+
+        def phase(text: str, seconds: float) -> None:
+            # A note is shown before what it is about begins: a model is about to be unloaded.
+            post = crew.tell if seconds < 0 else crew.post
+            post(lambda: self.watcher.phase(check.id, self.redactor.text(text), seconds))
+
+        context.phase = phase
         context.hide = lambda secret: crew.post(lambda: self.redactor.add([secret]))
         result = self._begin(check, context)
 

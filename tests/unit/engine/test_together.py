@@ -131,6 +131,44 @@ def test_whoever_watches_hears_of_everything_in_the_thread_of_the_run_and_in_ord
         assert [what for check, what, _ in seen if check == name] == [f"title of {name}", "in the middle", "passed"]
 
 
+def test_a_note_was_shown_before_the_check_that_gives_it_goes_on(bench):
+    shown = []
+
+    class Slow(Watcher):
+        def phase(self, check, text, seconds):
+            if text == "about to unload":
+                time.sleep(0.02)
+                shown.append(check)
+
+    barrier = threading.Barrier(2)
+
+    def work(context):
+        barrier.wait(5)
+        context.say("about to unload")
+        if threading.current_thread().name.removeprefix("check ") not in shown:
+            raise not_ready("usage", "unloaded before anybody could see that it would be")
+
+    report = bench.run(bench.reads("a", work), bench.reads("b", work), watcher=Slow())
+    assert outcomes(report) == {"a": "passed", "b": "passed"}
+
+
+def test_a_note_that_cannot_be_shown_holds_nobody(bench):
+    class Failing(Watcher):
+        def phase(self, check, text, seconds):
+            if text == "a note":
+                raise RuntimeError("the screen is gone")
+
+    barrier = threading.Barrier(2)
+
+    def work(context):
+        barrier.wait(5)
+        context.say("a note")
+
+    with pytest.raises(RuntimeError, match="the screen is gone"):
+        bench.run(bench.reads("a", work), bench.reads("b", work), watcher=Failing())
+    assert [thread for thread in threading.enumerate() if thread.name.startswith("check ")] == []
+
+
 def test_a_secret_that_a_check_makes_is_hidden_in_what_the_others_say(bench):
     told = threading.Event()
 
