@@ -66,6 +66,15 @@ def parse_version(text: str) -> Version:
     return Version(release, _pre(match["pre"] or ""), text)
 
 
+def constraint_problem(text: str) -> str:
+    """Say why a text is no version constraint; empty where it is one."""
+    try:
+        parse_constraint(text)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def parse_constraint(text: str) -> Constraint:
     """Read a constraint such as `>=12.4,<13`, or `1.2.3` for exactly that; raises `ValueError`."""
     written = text.split(",") if len(text) <= _MOST_TEXT else []

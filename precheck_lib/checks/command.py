@@ -10,15 +10,18 @@ from msgspec import Meta
 
 from precheck_lib.bounded.budget import describe_seconds
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
-from precheck_lib.checks.look import refuse
+from precheck_lib.checks.look import literal, pattern_problem, refuse, refuse_options, text_of
 from precheck_lib.checks.printed import Wanted, said_on_stderr, shown, together, unmet
 from precheck_lib.findings import NotReadyError, make
 from precheck_lib.interrupt import signal_name
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
-from precheck_lib.versions import parse_constraint
+from precheck_lib.versions import constraint_problem, parse_constraint
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from precheck_lib.bounded.process import ChildResult
+    from precheck_lib.checks.kind import OptionProblem
 
 _FLOOD_BYTES = 1 << 20
 """From here on what a program writes to stderr is said to be too much for a warning or two."""
@@ -65,20 +68,33 @@ class CommandOptions(Options, frozen=True, kw_only=True):
     )
     version: Annotated[str | None, Meta(description="What the version that it prints has to be: `>=12.4,<13`.")] = None
 
+    def problems(self) -> Iterator[OptionProblem]:
+        """Say what cannot be meant, each at its place in the options."""
+        commands = _commands(self)
+        if not commands:
+            yield (), "either `argv` (with what it has to print) or a list of `commands` is needed"
+        for index, command in enumerate(commands):
+            where = () if self.commands is None else ("commands", index)
+            if not command.argv or not command.argv[0]:
+                yield (*where, "argv"), "argv: a program is needed"
+            if (pattern := literal(command.matches)) is not None and (why := pattern_problem(pattern)):
+                yield (*where, "matches"), f"matches: {why}"
+            if (version := literal(command.version)) is not None and (why := constraint_problem(version)):
+                yield (*where, "version"), f"version: {why}"
+
 
 def run(options: CommandOptions, context: Context) -> list[Finding]:
     """Run the commands and judge what they print."""
     from precheck_lib.bounded.process import Command, run_children
 
     env = context.child_env
-    written = _commands(options)
-    wanted = _wanted(written, context)
+    wanted = _wanted(options, context)
     commands = [Command(argv=each.argv, env=env) for each in wanted]
     results = run_children(commands, budget=context.budget, meanwhile=context.meanwhile)
     wrong: list[Finding] = []
     unknown: list[Finding] = []
     warnings: list[Finding] = []
-    for command, each, result in zip(written, wanted, results, strict=True):
+    for command, each, result in zip(_commands(options), wanted, results, strict=True):
         said = _said(command.argv)
         found = _unknown(said, command.argv[0], result, context.budget.over("child").seconds)
         if found is not None:
@@ -115,28 +131,23 @@ def _commands(options: CommandOptions) -> list[OneCommand]:
     return [one]
 
 
-def _wanted(commands: list[OneCommand], context: Context) -> list[Wanted]:
+def _wanted(options: CommandOptions, context: Context) -> list[Wanted]:
     """Expand the variables, and refuse what cannot be meant."""
-    problems = [] if commands else ["either `argv` (with what it has to print) or a list of `commands` is needed"]
+    refuse_options(options)
+    problems = []
     wanted = []
-    for command in commands:
-        if not command.argv or not command.argv[0]:
-            problems.append("argv: a program is needed")
-            continue
-        pattern, version = None, None
-        try:
-            if command.matches is not None:
-                pattern = re.compile(context.text(command.matches), re.MULTILINE)
-        except (re.error, OverflowError, RecursionError) as error:
-            problems.append(f"matches: {command.matches!r} is not a regular expression: {error}")
-        try:
-            if command.version is not None:
-                version = parse_constraint(context.text(command.version))
-        except ValueError as error:
-            problems.append(f"version: {error}")
+    for command in _commands(options):
         argv = [context.text(part) for part in command.argv]
-        line = context.text(command.stdout) if command.stdout is not None else None
-        wanted.append(Wanted(argv, line, command.exit, pattern, version))
+        line, matches = text_of(command.stdout, context), text_of(command.matches, context)
+        version = text_of(command.version, context)
+        if matches is not None and (why := pattern_problem(matches)):
+            problems.append(f"matches: {why}")
+        elif version is not None and (why := constraint_problem(version)):
+            problems.append(f"version: {why}")
+        else:
+            pattern = None if matches is None else re.compile(matches, re.MULTILINE)
+            constraint = None if version is None else parse_constraint(version)
+            wanted.append(Wanted(argv, line, command.exit, pattern, constraint))
     refuse(problems)
     return wanted
 

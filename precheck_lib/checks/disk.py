@@ -10,13 +10,15 @@ import msgspec
 from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
-from precheck_lib.checks.look import look, refuse, shown, size_text, user_name
+from precheck_lib.checks.look import literal, look, refuse, shown, size_text, user_name
 from precheck_lib.findings import NotReadyError, make, not_ready
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
 from precheck_lib.units import Bytes  # noqa: TC001 - read when the struct is made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from precheck_lib.checks.kind import OptionProblem
 
 
 class DiskOptions(Options, frozen=True, kw_only=True):
@@ -33,6 +35,10 @@ class DiskOptions(Options, frozen=True, kw_only=True):
     writable: Annotated[
         bool, Meta(description="It must not be mounted read-only, and this user has to be allowed to write at `path`.")
     ] = False
+
+    def problems(self) -> Iterator[OptionProblem]:
+        """Say what cannot be meant, each at its place in the options."""
+        yield from _problems(self, literal(self.path))
 
 
 class _Disk(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +58,7 @@ class _Disk(msgspec.Struct, frozen=True, kw_only=True):
 def run(options: DiskOptions, context: Context) -> list[Finding]:
     """Look once and judge."""
     path = context.text(options.path)
-    refuse(list(_problems(options, path)))
+    refuse([text for _, text in _problems(options, path)])
     name = shown(path)
     found = look(lambda: _look(path), budget=context.budget, subject=name, code="disk.deadline")
     if isinstance(found, OSError):
@@ -69,13 +75,14 @@ def run(options: DiskOptions, context: Context) -> list[Finding]:
     return []
 
 
-def _problems(options: DiskOptions, path: str) -> Iterator[str]:
-    if not os.path.isabs(path) or "\0" in path:
-        yield f"path: {options.path!r} is not an absolute path"
+def _problems(options: DiskOptions, path: str | None) -> Iterator[OptionProblem]:
+    """Say what cannot be meant; a path that is not known yet is `None`."""
+    if path is not None and (not os.path.isabs(path) or "\0" in path):
+        yield ("path",), f"path: {options.path!r} is not an absolute path"
     if options.free is None and options.inodes is None and not options.writable:
-        yield "a disk check needs free, inodes or writable"
+        yield (), "a disk check needs free, inodes or writable"
     if options.inodes is not None and options.inodes < 0:
-        yield "inodes: it has to be 0 or more"
+        yield ("inodes",), "inodes: it has to be 0 or more"
 
 
 def _look(path: str) -> _Disk | OSError:

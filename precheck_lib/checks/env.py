@@ -14,13 +14,15 @@ import msgspec
 from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
-from precheck_lib.checks.look import refuse
+from precheck_lib.checks.look import pattern_problem, refuse_options
 from precheck_lib.errors import DeadlineError
 from precheck_lib.findings import NotReadyError, make
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from precheck_lib.checks.kind import OptionProblem
 
 _CONTROL = {
     "\0": "a NUL",
@@ -85,11 +87,20 @@ class EnvOptions(Options, frozen=True, kw_only=True):
         msgspec.field(default_factory=list)
     )
 
+    def problems(self) -> Iterator[OptionProblem]:
+        """Say what cannot be meant, each at its place in the options."""
+        for where, roles in (("required", self.required), ("optional", self.optional)):
+            for name, role in roles.items():
+                if role.pattern is not None and (why := pattern_problem(role.pattern)):
+                    yield (where, name, "pattern"), f"{name}: pattern: {why}"
+                if role.one_of is not None and not role.one_of:
+                    yield (where, name, "one_of"), f"{name}: one_of: no value is allowed"
+
 
 def run(options: EnvOptions, context: Context) -> list[Finding]:
     """Look at every role; all that is wrong is said at once."""
     env = context.env
-    refuse(list(_problems({**options.optional, **options.required})))
+    refuse_options(options)
     findings: list[Finding] = []
     missing = [name for name in options.required if not env.get(name, "").strip()]
     if missing:
@@ -114,18 +125,6 @@ def run(options: EnvOptions, context: Context) -> list[Finding]:
         only_late = late == len(findings)
         raise NotReadyError(findings, word="error" if only_late else "failed", curl=28 if only_late else 1)
     return []
-
-
-def _problems(roles: dict[str, Role]) -> Iterator[str]:
-    """Say what is wrong with the rules themselves, whatever the values are."""
-    for name, role in roles.items():
-        if role.pattern is not None:
-            try:
-                re.compile(role.pattern)
-            except (re.error, OverflowError, RecursionError) as error:
-                yield f"{name}: pattern: {role.pattern!r} is not a regular expression: {error}"
-        if role.one_of is not None and not role.one_of:
-            yield f"{name}: one_of: no value is allowed"
 
 
 def _wrong(value: str, role: Role, context: Context) -> Iterator[str]:

@@ -17,13 +17,15 @@ from msgspec import Meta
 
 from precheck_lib.checks.content import Content, judge_content
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
-from precheck_lib.checks.look import age, look, refuse, shown, size_text, text_of, user_name
+from precheck_lib.checks.look import age, literal, look, refuse, shown, size_text, text_of, user_name
 from precheck_lib.findings import NotReadyError, make, not_ready
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
 from precheck_lib.units import Bytes, Seconds, duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from precheck_lib.checks.kind import OptionProblem
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MODE = re.compile(r"0?[0-7]{3,4}")
@@ -61,6 +63,10 @@ class FileOptions(Options, frozen=True, kw_only=True):
     mode: Annotated[str | None, Meta(description='Its exact permissions in octal, in quotes, such as `"0600"`.')] = None
     owner: Annotated[str | None, Meta(description="The name or number of the user that it has to belong to.")] = None
 
+    def problems(self) -> Iterator[OptionProblem]:
+        """Say what cannot be meant, each at its place in the options."""
+        yield from _problems(self, literal(self.path), literal(self.sha256))
+
 
 _OF_WHAT_IS_THERE = (
     "readable",
@@ -75,24 +81,25 @@ _OF_WHAT_IS_THERE = (
 )
 
 
-def _problems(options: FileOptions, path: str, digest: str | None) -> Iterator[str]:
-    if not os.path.isabs(path) or "\0" in path:
-        yield f"path: {options.path!r} is not an absolute path"
+def _problems(options: FileOptions, path: str | None, digest: str | None) -> Iterator[OptionProblem]:
+    """Say what cannot be meant; a value that is not known yet is `None`."""
+    if path is not None and (not os.path.isabs(path) or "\0" in path):
+        yield ("path",), f"path: {options.path!r} is not an absolute path"
     given = [name for name in _OF_WHAT_IS_THERE if getattr(options, name)]
     given += ["type"] if options.type != "any" else []
     if not options.exists and given:
-        yield f"exists: false says that nothing may be there; {given[0]} says what has to be"
+        yield ("exists",), f"exists: false says that nothing may be there; {given[0]} says what has to be"
     if digest is not None and not _DIGEST.fullmatch(digest):
-        yield "sha256: it is not 64 lower-case hexadecimal digits"
+        yield ("sha256",), "sha256: it is not 64 lower-case hexadecimal digits"
     if options.mode is not None and not _MODE.fullmatch(options.mode):
-        yield f'mode: {options.mode!r} is not a mode in octal such as "0644"'
+        yield ("mode",), f'mode: {options.mode!r} is not a mode in octal such as "0644"'
 
 
 def run(options: FileOptions, context: Context) -> list[Finding]:
     """Look at the path, then at what is in it where that is asked for."""
     path = context.text(options.path)
     digest, text, owner = (text_of(value, context) for value in (options.sha256, options.contains, options.owner))
-    refuse(list(_problems(options, path, digest)))
+    refuse([text for _, text in _problems(options, path, digest)])
     budget, name = context.budget, shown(path)
     found = look(lambda: _stat(path, follow=options.exists), budget=budget, subject=name, code="file.deadline")
     if isinstance(found, OSError):

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
-from precheck_lib.checks.look import refuse
+from precheck_lib.checks.look import literal, refuse, refuse_options
 from precheck_lib.checks.web import (
     is_secret_header,
     name_problem,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from precheck_lib.bounded.http import Answer
-    from precheck_lib.checks.comparison import Path
+    from precheck_lib.checks.kind import OptionProblem
 
 _MOST_FINDINGS = 8
 
@@ -75,10 +75,13 @@ class HttpOptions(Options, frozen=True, kw_only=True):
     connect: Annotated[Seconds, Meta(description="How long connecting may take.")] = Seconds(2)
     max_bytes: Annotated[Bytes, Meta(description="The most bytes that the body may have.")] = Bytes(2 << 20)
 
-    def problems(self) -> Iterator[tuple[Path, str]]:
+    def problems(self) -> Iterator[OptionProblem]:
         """Say what cannot be meant, each at its place in the options."""
         from precheck_lib.checks import comparison
 
+        if (url := literal(self.url)) is not None:
+            for text in url_problems(url, query=True):
+                yield ("url",), f"url: {text}"
         if self.body is not None and self.json is not None:
             yield ("json",), "json: `body` is given too, and only one can be sent"
         for name in self.headers:
@@ -98,7 +101,7 @@ def run(options: HttpOptions, context: Context) -> list[Finding]:
     """Make the request and judge its answer."""
     from precheck_lib.bounded import http
 
-    refuse([text for _, text in options.problems()])
+    refuse_options(options)
     url = context.text(options.url)
     refuse([f"url: {text}" for text in url_problems(url, query=True)])
     expected = _Expected(options, context)

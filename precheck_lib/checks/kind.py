@@ -12,7 +12,7 @@ from precheck_lib.errors import AnswerError, DeadlineError
 from precheck_lib.findings import not_ready
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from precheck_lib.bounded.budget import Budget
     from precheck_lib.bounded.journal import Journal
@@ -24,8 +24,16 @@ _ALLOWED = re.compile(r"PATH|HOME|LANG|LC_.*|TMPDIR|XDG_.*")
 """What a child is given of the environment (CONTRACT C2): enough to run, and no secret."""
 
 
+OptionProblem = tuple[tuple[Any, ...], str]
+"""Where in the options of a check something cannot be meant, and what is wrong there."""
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of a kind. Text in them may hold `${...}`; it is expanded when the check runs."""
+
+    def problems(self) -> Iterator[OptionProblem]:
+        """Say what no type can: what the options are together, and what values that no variable changes cannot be."""
+        yield from ()
 
 
 class Deed(msgspec.Struct, frozen=True):

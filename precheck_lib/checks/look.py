@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import psutil
 
     from precheck_lib.bounded.budget import Budget
-    from precheck_lib.checks.kind import Context
+    from precheck_lib.checks.kind import Context, Options
 
 T = TypeVar("T")
 
@@ -73,6 +73,25 @@ def refuse(problems: list[str]) -> None:
     """End a check whose options cannot be: what only all of them together tell, or the value of a variable."""
     if problems:
         raise NotReadyError([make("spec.invalid", text) for text in problems], word="error", usage=True)
+
+
+def refuse_options(options: Options) -> None:
+    """End a check whose options cannot be, whatever the variables are (a spec file with these was refused already)."""
+    refuse([text for _, text in options.problems()])
+
+
+def literal(value: str | None) -> str | None:
+    """Return text of a spec that no variable changes; `None` for any other."""
+    return value if value is not None and "${" not in value and "$$" not in value else None
+
+
+def pattern_problem(pattern: str) -> str:
+    """Say why a text is no regular expression; empty where it is one."""
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"{pattern!r} is not a regular expression: {error}"
+    return ""
 
 
 def look(function: Callable[[], T], *, budget: Budget, subject: str, code: str) -> T:

@@ -8,13 +8,15 @@ import msgspec
 from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
-from precheck_lib.checks.look import look, refuse, size_text
+from precheck_lib.checks.look import look, refuse_options, size_text
 from precheck_lib.findings import NotReadyError, make, not_ready
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
 from precheck_lib.units import Bytes  # noqa: TC001 - read when the struct is made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from precheck_lib.checks.kind import OptionProblem
 
 _MACHINE = "this machine"
 
@@ -29,6 +31,11 @@ class MemoryOptions(Options, frozen=True, kw_only=True):
     total: Annotated[Bytes | None, Meta(description="What there is in all, used or not.")] = None
     swap_free: Annotated[Bytes | None, Meta(description="How much swap is not used.")] = None
 
+    def problems(self) -> Iterator[OptionProblem]:
+        """Say what cannot be meant, each at its place in the options."""
+        if self.available is None and self.total is None and self.swap_free is None:
+            yield (), "a memory check needs available, total or swap_free"
+
 
 class Amount(msgspec.Struct, frozen=True):
     """An amount of memory and what bounds it: this machine, or a control group by its path."""
@@ -39,7 +46,7 @@ class Amount(msgspec.Struct, frozen=True):
 
 def run(options: MemoryOptions, context: Context) -> list[Finding]:
     """Read what there is and compare; of the machine's and the control group's amounts the least counts."""
-    refuse([] if _wanted(options) else ["a memory check needs available, total or swap_free"])
+    refuse_options(options)
     found = look(_amounts, budget=context.budget, subject="the memory of this machine", code="memory.deadline")
     if isinstance(found, OSError):
         where = f" ({found.filename})" if found.filename else ""

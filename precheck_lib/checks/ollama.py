@@ -9,15 +9,19 @@ import msgspec
 from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options, ollama_models
-from precheck_lib.checks.look import refuse
+from precheck_lib.checks.look import literal, refuse, refuse_options, text_of
 from precheck_lib.errors import TalkError
 from precheck_lib.findings import NotReadyError, make, not_ready
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
 from precheck_lib.units import Bytes, Seconds
-from precheck_lib.versions import parse_constraint, parse_version
+from precheck_lib.versions import constraint_problem, parse_constraint, parse_version
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from precheck_lib.checks.kind import OptionProblem
     from precheck_lib.servers.ollama import OllamaServer, Tag
+    from precheck_lib.versions import Constraint
 
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-fA-F]{12,64})\Z")
 _WANTED = ("id", "digest", "capabilities")
@@ -46,6 +50,22 @@ class OllamaOptions(Options, frozen=True, kw_only=True):
         2 << 20
     )
 
+    def problems(self) -> Iterator[OptionProblem]:
+        """Say what cannot be meant, each at its place in the options."""
+        if (version := literal(self.version)) is not None and (why := constraint_problem(version)):
+            yield ("version",), f"version: {why}"
+        for key, written in self.models.items() if isinstance(self.models, dict) else ():
+            where = ("models", key)
+            if written is not None and not isinstance(written, dict):
+                yield where, f"models: {key}: a mapping with {', '.join(_WANTED)} is needed"
+            elif written is not None:
+                for one in written:
+                    if one not in _WANTED:
+                        yield (*where, one), f"models: {key}: unknown key {one!r}"
+                for name, text in _model_problems({one: written[one] for one in _WANTED if one in written}):
+                    if literal(str(written[name])) is not None:
+                        yield (*where, name), f"models: {key}: {text}"
+
 
 class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What one model has to be, beside installed."""
@@ -61,6 +81,7 @@ def run(options: OllamaOptions, context: Context) -> list[Finding]:
     from precheck_lib.servers.names import canonical
     from precheck_lib.servers.ollama import OllamaServer
 
+    refuse_options(options)
     url = api_url(context.text(options.url))
     constraint = _constraint(options, context)
     names = {} if options.models is None else ollama_models(context.expand(options.models))
@@ -84,13 +105,21 @@ def run(options: OllamaOptions, context: Context) -> list[Finding]:
     return []
 
 
-def _constraint(options: OllamaOptions, context: Context) -> Any:
-    if options.version is None:
+def _constraint(options: OllamaOptions, context: Context) -> Constraint | None:
+    version = text_of(options.version, context)
+    if version is None:
         return None
-    try:
-        return parse_constraint(context.text(options.version))
-    except ValueError as error:
-        refuse([f"version: {error}"])
+    refuse([f"version: {why}"] if (why := constraint_problem(version)) else [])
+    return parse_constraint(version)
+
+
+def _model_problems(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Say what is wrong with what one model has to be, by its key."""
+    digest, capabilities = given.get("digest"), given.get("capabilities", [])
+    if digest is not None and not (isinstance(digest, str) and _DIGEST.match(digest)):
+        yield "digest", "digest: 12 to 64 hex digits are needed; in quotes, so that they are text"
+    if not isinstance(capabilities, list) or not all(isinstance(one, str) for one in capabilities):
+        yield "capabilities", "capabilities: a list of text is needed"
 
 
 def _wanted(options: OllamaOptions, context: Context) -> dict[str, _Wanted]:
@@ -105,19 +134,14 @@ def _wanted(options: OllamaOptions, context: Context) -> dict[str, _Wanted]:
     for key, written in options.models.items():
         if written is None:
             continue
-        if not isinstance(written, dict):
-            problems.append(f"models: {key}: a mapping with {', '.join(_WANTED)} is needed")
-            continue
-        problems += [f"models: {key}: unknown key {one!r}" for one in written if one not in _WANTED]
         given = context.expand({one: written[one] for one in _WANTED if one in written})
-        digest, capabilities = given.get("digest"), given.get("capabilities", [])
-        match = _DIGEST.match(digest) if isinstance(digest, str) else None
-        if digest is not None and match is None:
-            problems.append(f"models: {key}: digest: 12 to 64 hex digits are needed; in quotes, so that they are text")
-        if not isinstance(capabilities, list) or not all(isinstance(one, str) for one in capabilities):
-            problems.append(f"models: {key}: capabilities: a list of text is needed")
-            capabilities = []
-        wanted[key] = _Wanted(digest=match[1].lower() if match else None, capabilities=tuple(capabilities))
+        wrong = [f"models: {key}: {text}" for _, text in _model_problems(given)]
+        problems += wrong
+        if not wrong:
+            match = _DIGEST.match(given["digest"]) if given.get("digest") is not None else None
+            wanted[key] = _Wanted(
+                digest=match[1].lower() if match else None, capabilities=tuple(given.get("capabilities", ()))
+            )
     refuse(problems)
     return wanted
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
-from precheck_lib.checks.look import refuse
+from precheck_lib.checks.look import literal, refuse, refuse_options
 from precheck_lib.checks.web import url_problems, value_problem, without_query
 from precheck_lib.errors import AnswerError, DeadlineError, StatusError, TalkError
 from precheck_lib.findings import NotReadyError, make, not_ready, not_ready_for
@@ -21,6 +21,9 @@ from precheck_lib.redact import without_credentials
 from precheck_lib.units import Bytes, Seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from precheck_lib.checks.kind import OptionProblem
     from precheck_lib.servers.openai import Listed, OpenAiServer
 
 _LIST_SECONDS = 10.0
@@ -57,12 +60,19 @@ class OpenAiOptions(Options, frozen=True, kw_only=True):
         2 << 20
     )
 
+    def problems(self) -> Iterator[OptionProblem]:
+        """Say what cannot be meant, each at its place in the options."""
+        if (url := literal(self.url)) is not None:
+            for text in url_problems(url.rstrip("/")):
+                yield ("url",), f"url: {text}"
+
 
 def run(options: OpenAiOptions, context: Context) -> list[Finding]:
     """Read the list of models, then have a token made by each that counts."""
     from precheck_lib.servers.http_server import Bounds
     from precheck_lib.servers.openai import OpenAiServer, completes_text
 
+    refuse_options(options)
     url = context.text(options.url).rstrip("/")
     refuse([f"url: {text}" for text in url_problems(url)])
     key = _key(options, context)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
-from precheck_lib.checks.look import refuse
+from precheck_lib.checks.look import refuse_options
 from precheck_lib.errors import AnswerError, StatusError, TalkError
 from precheck_lib.findings import NotReadyError, make, not_ready, not_ready_for
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
@@ -17,6 +17,7 @@ from precheck_lib.units import Bytes, Seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from precheck_lib.checks.kind import OptionProblem
     from precheck_lib.servers.opencode import OpenCodeServer
 
 SUBJECT = "OpenCode Server"
@@ -64,13 +65,23 @@ class OpenCodeOptions(Options, frozen=True, kw_only=True):
         2 << 20
     )
 
+    def problems(self) -> Iterator[OptionProblem]:
+        """Say what cannot be meant, each at its place in the options."""
+        if self.read not in (None, "health") and self.instance is False:
+            yield ("read",), f"read: {self.read} has the server make its instance, and `instance` is false"
+        if self.read is None and not self.instance:
+            for key in ("config", "models"):
+                # What is compared only where a read is made must not go by in silence.
+                if getattr(self, key) is not None:
+                    yield (key,), f"{key}: it is compared only with `instance: true`"
+
 
 def run(options: OpenCodeOptions, context: Context) -> list[Finding]:
     """Make the reads and judge their answers; the first that is wrong ends the check."""
     from precheck_lib.servers.http_server import Bounds
     from precheck_lib.servers.opencode import OpenCodeServer
 
-    refuse(list(_problems(options)))
+    refuse_options(options)
     username, password = context.text(options.username), context.text(options.password)
     if username or password:
         context.hide(basic_token(username, password))
@@ -97,16 +108,6 @@ def _reads(options: OpenCodeOptions) -> list[str]:
         return ["health"]
     given = {"config": options.config, "providers": options.models}
     return [read for read in _PATHS if read not in given or given[read] is not None]
-
-
-def _problems(options: OpenCodeOptions) -> Iterator[str]:
-    """Say what contradicts itself: what is compared only where a read is made must not go by in silence."""
-    if options.read not in (None, "health") and options.instance is False:
-        yield f"read: {options.read} has the server make its instance, and `instance` is false"
-    if options.read is None and not options.instance:
-        for key in ("config", "models"):
-            if getattr(options, key) is not None:
-                yield f"{key}: it is compared only with `instance: true`"
 
 
 def _read(read: str, options: OpenCodeOptions, context: Context, server: OpenCodeServer) -> list[Finding]:

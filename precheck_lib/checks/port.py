@@ -12,12 +12,25 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
-from precheck_lib.checks.look import PRIVILEGE, TRACKING, look, refuse, same_executable, shown, started_by, text_of
+from precheck_lib.checks.look import (
+    PRIVILEGE,
+    TRACKING,
+    literal,
+    look,
+    refuse,
+    same_executable,
+    shown,
+    started_by,
+    text_of,
+)
 from precheck_lib.errors import ConnectError, DeadlineError
 from precheck_lib.findings import NotReadyError, make
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from precheck_lib.checks.kind import OptionProblem
     from precheck_lib.checks.listeners import IpAddress, Listener, Listeners
 
 _PROXIES = {"docker-proxy": "docker ps --filter publish={}", "rootlessport": "podman ps --filter publish={}"}
@@ -41,6 +54,10 @@ class PortOptions(Options, frozen=True, kw_only=True):
         str | None, Meta(description="The program that it has to be: a path (links are resolved), or a file's name.")
     ] = None
 
+    def problems(self) -> Iterator[OptionProblem]:
+        """Say what cannot be meant, each at its place in the options."""
+        yield from _problems(self, literal(self.host))
+
 
 def run(options: PortOptions, context: Context) -> list[Finding]:
     """Read the table of sockets, try a connection where it shows nobody, and judge."""
@@ -52,7 +69,7 @@ def run(options: PortOptions, context: Context) -> list[Finding]:
         user=text_of(options.user, context),
         executable=text_of(options.executable, context),
     )
-    refuse(_problems(options, host))
+    refuse([text for _, text in _problems(options, host)])
     hosts, port = _addresses(host), options.port
     where = f"port {port}" + (f" of {host}" if host is not None else "")
     table = look(lambda: listeners_on(port), budget=context.budget, subject=where, code="port.deadline")
@@ -86,17 +103,17 @@ def _end(findings: list[Finding]) -> None:
         raise NotReadyError(unmet + unknown, word="failed" if unmet else "error")
 
 
-def _problems(options: PortOptions, host: str | None) -> list[str]:
-    problems = [] if 1 <= options.port <= 65535 else [f"port: {options.port} is not a port (1 to 65535)"]
-    if host is not None:
-        try:
-            _addresses(host)
-        except ValueError:
-            problems.append(f"host: {options.host!r} is not an address; write one of this machine's, or localhost")
+def _problems(options: PortOptions, host: str | None) -> Iterator[OptionProblem]:
+    """Say what cannot be meant; a host that is not known yet is `None`."""
+    if not 1 <= options.port <= 65535:
+        yield ("port",), f"port: {options.port} is not a port (1 to 65535)"
+    try:
+        _addresses(host)
+    except ValueError:
+        yield ("host",), f"host: {options.host!r} is not an address; write one of this machine's, or localhost"
     given = [name for name in ("process", "user", "executable") if getattr(options, name) is not None]
     if options.state == "free" and given:
-        problems.append(f"state: free says that nobody may listen; {given[0]} says who has to")
-    return problems
+        yield ("state",), f"state: free says that nobody may listen; {given[0]} says who has to"
 
 
 def _addresses(host: str | None) -> list[IpAddress] | None:

@@ -20,8 +20,9 @@ from precheck_lib.checks.look import (
     PRIVILEGE,
     Seen,
     look,
+    pattern_problem,
     process_seen,
-    refuse,
+    refuse_options,
     same_executable,
     shown,
     started_by,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import psutil
+
+    from precheck_lib.checks.kind import OptionProblem
 
 _MOST_NAMED = 5
 _KERNEL_THREADS = 2
@@ -59,6 +62,21 @@ class ProcessOptions(Options, frozen=True, kw_only=True):
     min: Annotated[int | None, Meta(description="How many have to run at least.")] = None
     max: Annotated[int | None, Meta(description="How many may run at most; 0: none may.")] = None
 
+    def problems(self) -> Iterator[OptionProblem]:
+        """Say what cannot be meant, each at its place in the options."""
+        if all(getattr(self, name) is None for name in _CONDITIONS):
+            yield (), "a process check needs name, executable, command or user"
+        if self.command is not None and (why := pattern_problem(self.command)):
+            yield ("command",), f"command: {why}"
+        if self.count is not None and (self.min is not None or self.max is not None):
+            yield ("count",), "count says exactly how many; it does not go with min or max"
+        for name in ("count", "min", "max"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                yield (name,), f"{name}: it has to be 0 or more"
+        if self.min is not None and self.max is not None and self.min > self.max:
+            yield ("min",), f"min: {self.min} is more than max, which is {self.max}"
+
 
 class _Match(msgspec.Struct, frozen=True, kw_only=True):
     """What a look at all processes has found: those that fit, and those of which it cannot be said."""
@@ -71,7 +89,7 @@ class _Match(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(options: ProcessOptions, context: Context) -> list[Finding]:
     """Count the processes that fit; where some cannot be seen, whatever they are must not matter."""
-    refuse(list(_problems(options)))
+    refuse_options(options)
     said = _said(options)
     name, executable, user = (text_of(value, context) for value in (options.name, options.executable, options.user))
     searched = None
@@ -89,24 +107,6 @@ def run(options: ProcessOptions, context: Context) -> list[Finding]:
         raise not_ready("process.unknown", f"the processes of this machine cannot be read: {found}", word="error")
     _judge(options, said, found, context)
     return []
-
-
-def _problems(options: ProcessOptions) -> Iterator[str]:
-    if all(getattr(options, name) is None for name in _CONDITIONS):
-        yield "a process check needs name, executable, command or user"
-    if options.command is not None:
-        try:
-            re.compile(options.command)
-        except (re.error, OverflowError, RecursionError) as error:
-            yield f"command: {options.command!r} is not a regular expression: {error}"
-    if options.count is not None and (options.min is not None or options.max is not None):
-        yield "count says exactly how many; it does not go with min or max"
-    for name in ("count", "min", "max"):
-        value = getattr(options, name)
-        if value is not None and value < 0:
-            yield f"{name}: it has to be 0 or more"
-    if options.min is not None and options.max is not None and options.min > options.max:
-        yield f"min: {options.min} is more than max, which is {options.max}"
 
 
 def _bounds(options: ProcessOptions) -> tuple[int, int | None]:

@@ -166,7 +166,7 @@ class _Loader:
                 )
                 self._wait(made, path)
             # What no type can say: the kinds that know it have words of their own.
-            for place, text in getattr(options, "problems", tuple)():
+            for place, text in options.problems() if options is not BAD else ():
                 self._in_check((*path, kinds[0], *place), text)
         if frame is BAD:
             # What else is wrong with its id and needs can be said all the same, where it has them.
