@@ -38,13 +38,21 @@ def make_parser() -> argparse.ArgumentParser:
     _spec_argument(run)
     _budget_argument(run)
     report_arguments(run)
-    run.add_argument(
-        "--on-not-ready",
-        choices=ON_NOT_READY,
-        default="fail",
-        help="warn ends with 0 where the machine is not ready, and says so",
-    )
+    _ending_argument(run)
     _part_arguments(run)
+    run.add_argument(
+        "--spec-ref",
+        choices=("base",),
+        help="base: for a pull request take the spec from its base commit (git has to have that)",
+    )
+    verify = commands.add_parser(
+        "verify", help="say what has changed since a run was ready, changing nothing", allow_abbrev=False
+    )
+    verify.add_argument("report", help="the JSON report of that run, or the folder with its precheck.json")
+    _budget_argument(verify)
+    report_arguments(verify)
+    _ending_argument(verify)
+    _variables_argument(verify)
     plan = commands.add_parser("plan", help="say what a run would do, touching nothing", allow_abbrev=False)
     _spec_argument(plan)
     _budget_argument(plan)
@@ -53,6 +61,10 @@ def make_parser() -> argparse.ArgumentParser:
         "validate", help="say all that is wrong with a spec, with line and column", allow_abbrev=False
     )
     _spec_argument(validate)
+    init = commands.add_parser("init", help="write a spec for this machine, from what is on it now", allow_abbrev=False)
+    init.add_argument(
+        "file", nargs="?", default="precheck.yml", help="a new file (default: precheck.yml), or - for stdout"
+    )
     commands.add_parser("schema", help="print the JSON Schema of a spec, for editors", allow_abbrev=False)
     commands.add_parser("list", help="list the built-in specs and the kinds of checks", allow_abbrev=False)
     demo = commands.add_parser(
@@ -91,8 +103,21 @@ def _part_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         parser.add_argument(option, metavar="ID[,ID]", action="append", help=text)
     parser.add_argument("--read-only", action="store_true", help="leave out every check that changes a server")
+    _variables_argument(parser)
+
+
+def _variables_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--env-file", metavar="FILE", help="take variables from a file of NAME=VALUE lines (the environment wins)"
+    )
+
+
+def _ending_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--on-not-ready",
+        choices=ON_NOT_READY,
+        default="fail",
+        help="warn ends with 0 where the machine is not ready, and says so",
     )
 
 
@@ -104,4 +129,6 @@ def report_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that say where the reports go."""
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
     parser.add_argument("--junit", metavar="FILE", help="write the report as JUnit XML")
-    parser.add_argument("--out", metavar="DIR", help="write all reports into a folder (precheck.json, precheck.xml)")
+    parser.add_argument(
+        "--out", metavar="DIR", help="write all reports into a folder (precheck.json, junit.xml, summary.md)"
+    )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from precheck_lib.bounded.budget import Budget
     from precheck_lib.checks.kind import Context, Kind
-    from precheck_lib.outcome import Finding, OutcomeWord
+    from precheck_lib.outcome import Finding, Observed, OutcomeWord
     from precheck_lib.spec.model import CheckSpec
 
 ATTEMPT_SECONDS = 1.0
@@ -39,10 +39,16 @@ class Ended(NamedTuple):
     error: NotReadyError | None = None
     code: int = 0
     attempts: int = 1
+    observed: tuple[Observed, ...] = ()
 
 
 def carry_out(check: CheckSpec, kind: Kind, context: Context, run_budget: Budget) -> Ended:
     """Run a check within its context's budget; never raises. `run_budget` is that of the whole run."""
+    ended = _carried_out(check, kind, context, run_budget)
+    return ended._replace(observed=tuple(context.observed))
+
+
+def _carried_out(check: CheckSpec, kind: Kind, context: Context, run_budget: Budget) -> Ended:
     attempts = _Attempts(check, kind, context)
     try:
         run_budget.check("wait")
@@ -69,7 +75,11 @@ class _Attempts:
 
     def once(self) -> list[Finding]:
         self.made += 1
-        return self.ask()
+        self.context.observed.clear()
+        findings = self.ask()
+        if self.context.earlier is None:
+            return findings
+        return findings + self.context.earlier.judge(self.context.check, self.context.observed)
 
     def until_right(self) -> list[Finding]:
         """Ask until it was right as often in a row as the spec wants; raises the last failure when the time is over."""

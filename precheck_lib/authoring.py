@@ -42,10 +42,11 @@ def unusable_report(
     """Make the report about a spec or a command line that cannot be used."""
     from precheck_lib import engine
     from precheck_lib.findings import make
+    from precheck_lib.hiding import hide_names
     from precheck_lib.outcome import CheckResult
 
     report = engine.empty_report(env, of)
-    engine.hide_names(report, redactor)
+    hide_names(report, redactor)
     findings = [make(code, redactor.text(text), retryable=False) for text in texts]
     name = "spec" if code == "spec.invalid" else "usage"
     report.checks = [CheckResult(id=name, title=f"the {name}", kind=name, outcome="error", findings=findings)]

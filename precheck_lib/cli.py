@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping, Sequence
 
+    from precheck_lib.earlier import EarlierRun
     from precheck_lib.interrupt import Interrupts
     from precheck_lib.outcome import SpecIdentity
     from precheck_lib.redact import Redactor
     from precheck_lib.spec.model import Spec
     from precheck_lib.watcher import Watcher
 
-_QUIET = ("explain", "list", "plan", "schema", "validate")
+_QUIET = ("explain", "init", "list", "plan", "schema", "validate")
 """The commands that write no reports."""
 
 
@@ -53,6 +54,7 @@ class _Command:
         self.interrupts = interrupts
         self.ending = Ending(env, terminal, interrupts)
         self._secrets: list[str] = []
+        self._changed_here: bool | None = False
 
     def main(self) -> int:
         if self.arguments == ["--version"]:  # scripts ask it often; to import a parser would take longer than the rest
@@ -73,18 +75,20 @@ class _Command:
             if self._with_default_command()[0] not in _QUIET:
                 with contextlib.suppress(UsageError):
                     self._take_report_options(report_parser().parse_known_args(self.arguments)[0])
-            return self._unusable("usage", [str(error)])
+            return self._unusable("usage", list(map(str, error.args)))
 
     @property
     def _commands(self) -> dict[str, Callable[[argparse.Namespace], int]]:
         return {
             "demo": self._demo,
             "explain": self._explain,
+            "init": self._init,
             "list": self._list,
             "plan": self._plan,
             "run": self._run,
             "schema": self._schema,
             "validate": self._validate,
+            "verify": self._verify,
         }
 
     # Which command -----------------------------------------------------------------------------------------------
@@ -97,19 +101,14 @@ class _Command:
         return ["run", *self.arguments] if first.startswith("-") or not first else self.arguments
 
     def _action_arguments(self) -> list[str]:
-        """Turn the action's inputs into arguments; an empty input is one that was not given."""
-        from precheck_lib.arguments import ON_NOT_READY
+        """Turn the action's inputs into arguments."""
+        from precheck_lib.action_inputs import Inputs
 
-        given = {name: self.env.get(f"PRECHECK_{name}", "") for name in ("SPEC", "BUDGET", "ON_NOT_READY", "OUT")}
-        out = given["OUT"] or self._new_folder()
-        self.ending.set_targets(json=None, junit=None, out=out)
-        if given["ON_NOT_READY"] not in ("", *ON_NOT_READY):
-            raise UsageError(f"the input on-not-ready is {given['ON_NOT_READY']!r}, not fail or warn")
-        arguments = ["run", "--out", out]
-        for option, value in (("--budget", given["BUDGET"]), ("--on-not-ready", given["ON_NOT_READY"])):
-            arguments += [option, value] if value else []
-        # Behind `--`, so that a spec whose name begins with a dash is a spec.
-        return [*arguments, "--", given["SPEC"]] if given["SPEC"] else arguments
+        out = self.env.get("PRECHECK_OUT", "").strip() or self._new_folder()
+        self.ending.set_targets(json=None, junit=None, out=out)  # an input that cannot be used is a report too
+        inputs = Inputs(self.env)
+        self.ending.shows_summary = inputs.summary
+        return inputs.arguments(out)
 
     def _new_folder(self) -> str:
         import tempfile
@@ -132,35 +131,79 @@ class _Command:
         raise UsageError(
             "there is no ./precheck.yml here, and the variables of the strict spec are not set; `precheck demo` shows "
             "what precheck does, `precheck run strict` runs the strict precheck, `precheck plan strict` says what that "
-            "would do (`precheck init`, which is to write a spec for this machine, is not in this version yet)"
+            "would do, `precheck init` writes a spec for this machine"
         )
 
     # run ---------------------------------------------------------------------------------------------------------
 
     def _run(self, options: argparse.Namespace) -> int:
         from precheck_lib.selection import ids_of, select
-        from precheck_lib.spec import SpecError, load_spec
+        from precheck_lib.spec import SpecError
 
         budget = self._budget(options.budget)
+        self._take_variables(options.env_file)
         try:
-            if options.env_file is not None:
-                from precheck_lib.env_file import with_env_file
-
-                self.env = with_env_file(self.env, options.env_file)
-        except SpecError as error:
-            return self._unusable("usage", [str(problem) for problem in error.problems])
-        try:
-            spec = load_spec(self._spec_name(options.spec))
+            spec = self._spec_of_the_run(self._spec_name(options.spec), options.spec_ref)
         except SpecError as error:
             return self._unusable("spec.invalid", [str(problem) for problem in error.problems], error.identity)
         spec = select(spec, only=ids_of(options.only), skip=ids_of(options.skip), read_only=options.read_only)
         self._mask(spec)
-        self.ending.redact = self._redactor().text
         return self._carry_out(spec, self.env, budget, self._face())
+
+    def _spec_of_the_run(self, name: str, ref: str | None) -> Spec:
+        """Load the spec; for a pull request look whether it is its author's own, or take that of the base commit."""
+        from precheck_lib.event import read_event
+        from precheck_lib.spec import load_spec
+        from precheck_lib.spec.load import is_built_in
+
+        event = read_event(self.env)
+        if event is None or event.base is None:
+            return load_spec(name)
+        from precheck_lib.base_spec import BaseFiles, changed_here
+
+        if ref == "base":
+            return load_spec(name, read=BaseFiles(event, self.env, self.interrupts.stop).read)
+        spec = load_spec(name)
+        path = spec.identity.path
+        if path is not None and not is_built_in(path):
+            self._changed_here = changed_here(path, event, self.env, self.interrupts.stop)
+        return spec
+
+    def _verify(self, options: argparse.Namespace) -> int:
+        from precheck_lib.earlier import looking_only, read_earlier
+        from precheck_lib.spec import SpecError, load_spec
+
+        budget = self._budget(options.budget)
+        self._take_variables(options.env_file)
+        earlier = read_earlier(options.report)
+        if self.ending.goes_to(earlier.path):
+            self.ending.spared = earlier.path  # what says so is a report as well
+            raise UsageError(
+                f"the report of this run would replace {earlier.path!r}, which it verifies; name another place"
+            )
+        try:
+            spec = load_spec(earlier.spec.path or "")
+        except SpecError as error:
+            return self._unusable("spec.invalid", [str(problem) for problem in error.problems], error.identity)
+        if spec.identity.digest != earlier.spec.digest:
+            raise UsageError(f"the spec {spec.identity.path!r} is not the one that was run then: its text has changed")
+        spec = looking_only(spec, earlier)
+        self._mask(spec)
+        return self._carry_out(spec, self.env, budget, self._face(), earlier)
+
+    def _take_variables(self, file: str | None) -> None:
+        if file is not None:
+            from precheck_lib.env_file import with_env_file
+            from precheck_lib.spec import SpecError
+
+            try:
+                self.env = with_env_file(self.env, file)
+            except SpecError as error:
+                raise UsageError(*map(str, error.problems)) from None
 
     def _mask(self, spec: Spec) -> None:
         """Have the runner hide the secrets of this run in the log of the whole job, before anything else is said."""
-        from precheck_lib.engine import secret_values
+        from precheck_lib.hiding import secret_values
 
         self._secrets += secret_values(spec, self.env)
         if self.ending.on_github:
@@ -168,6 +211,7 @@ class _Command:
 
             for line in mask_lines(self._secrets):
                 self.terminal.out(line)
+        self.ending.redact = self._redactor().text
 
     def _redactor(self) -> Redactor:
         """Make what hides secrets in texts that did not come through a run."""
@@ -175,7 +219,14 @@ class _Command:
 
         return Redactor([*self._secrets, *secrets_by_name(self.env)])
 
-    def _carry_out(self, spec: Spec, env: Mapping[str, str], budget: float | None, face: Watcher) -> int:
+    def _carry_out(
+        self,
+        spec: Spec,
+        env: Mapping[str, str],
+        budget: float | None,
+        face: Watcher,
+        earlier: EarlierRun | None = None,
+    ) -> int:
         from precheck_lib import engine
         from precheck_lib.budgets import BudgetTooSmallError
 
@@ -190,9 +241,15 @@ class _Command:
                 interrupts=self.interrupts,
                 watcher=face,
                 preload=preload if self.ending.targets else (),
+                keep_facts="json" in self.ending.targets or earlier is not None,
+                earlier=earlier,
             )
         except BudgetTooSmallError as error:
             return self._unusable("run.budget", [str(error)], spec.identity)
+        if self._changed_here is not False:
+            from precheck_lib.base_spec import note_change
+
+            note_change(report, self._changed_here)
         return self.ending.finish(report, spec.success)
 
     def _demo(self, options: argparse.Namespace) -> int:
@@ -262,6 +319,11 @@ class _Command:
 
         return validate(self._spec_name(options.spec), self.ending, self._redactor())
 
+    def _init(self, options: argparse.Namespace) -> int:
+        from precheck_lib.init_command import init
+
+        return init(options.file, self.ending, self._redactor().text)
+
     def _schema(self, _: argparse.Namespace) -> int:
         from precheck_lib.authoring import schema
 
@@ -285,10 +347,11 @@ class _Command:
         """End with a failure of precheck itself."""
         try:
             from precheck_lib import engine
+            from precheck_lib.hiding import hide_names
 
             redactor = self._redactor()
             report = engine.empty_report(self.env)
-            engine.hide_names(report, redactor)
+            hide_names(report, redactor)
             report.checks = [engine.internal_result(error, redactor)]
             return self.ending.finish(report)
         except Exception as again:  # noqa: BLE001 - nothing else can be relied on any more

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from precheck_lib.outcome import Report
     from precheck_lib.terminal import Terminal
 
+_NAMES = {"json": "precheck.json", "junit": "junit.xml", "summary": "summary.md"}
+"""What the reports are called in a folder, by their form."""
+
 _PATIENCE_SECONDS = 1.0
 """How long the end of a command waits in all for whoever reads its streams and reports."""
 
@@ -25,8 +28,9 @@ _LEAST_SECONDS = 0.1
 
 
 class Ending:
-    """Ends a command with a report. `targets` says where each form of it goes (`json`, `junit`).
+    """Ends a command with a report. `targets` says where each form of it goes (`json`, `junit`, `summary`).
 
+    `spared` is the path of a report that must not be replaced: the one that this command verifies.
     `redact` takes the secrets of the spec out of a text, once there is a spec: the name of a place may hold one too.
     """
 
@@ -37,6 +41,8 @@ class Ending:
         self.targets: dict[str, str] = {}
         self.folder: str | None = None
         self.only_warn = False
+        self.shows_summary = True
+        self.spared: str | None = None
         self.redact: Callable[[str], str] = str
 
     @property
@@ -48,7 +54,7 @@ class Ending:
         """Take over the report options; raises `UsageError` where two reports would go to one file."""
         self.folder = out
         if out is not None:
-            self.targets = {"json": os.path.join(out, "precheck.json"), "junit": os.path.join(out, "precheck.xml")}
+            self.targets = {form: os.path.join(out, name) for form, name in _NAMES.items()}
         if json is not None:
             self.targets["json"] = json
         if junit is not None:
@@ -57,11 +63,18 @@ class Ending:
             same = self.targets.pop("junit")
             raise UsageError(f"--json and --junit both name {same}; give each report a file of its own")
 
+    def goes_to(self, path: str) -> bool:
+        """Say whether a report of this command would be written to a path."""
+        return any(_absolute(target) == _absolute(path) for target in self.targets.values())
+
     def finish(self, report: Report, success: str = "") -> int:
         """Deliver the reports, say how it ended, and return the exit code of the process."""
         from precheck_lib.report import clean, finding_lines
 
         self.interrupts.final = True
+        if self.spared is not None:
+            spared = _absolute(self.spared)
+            self.targets = {form: path for form, path in self.targets.items() if _absolute(path) != spared}
         if self.interrupts.stop.is_set and report.verdict != "cancelled":
             # Before the run began, or after it could not: still a cancelled one.
             report.verdict, report.exit_code = "cancelled", 128 + (self.interrupts.stop.signum or 0)
@@ -125,6 +138,10 @@ class Ending:
             from precheck_lib.report.json_report import json_bytes
 
             return json_bytes(report)
+        if form == "summary":
+            from precheck_lib.report.summary import summary
+
+            return summary(report).encode("utf-8", "replace")
         from precheck_lib.report.junit import junit_bytes
 
         return junit_bytes(report, workspace=self._workspace(report))
@@ -146,7 +163,7 @@ class Ending:
         troubles = []
         for variable in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"):
             path = self.env.get(variable)
-            if not path:
+            if not path or (variable == "GITHUB_STEP_SUMMARY" and not self.shows_summary):
                 continue
             try:
                 files.append(_Appended(variable, path))
@@ -160,12 +177,13 @@ class Ending:
     def _tell_github(self, report: Report, files: list[_Appended]) -> None:
         """Write summary and outputs; where one cannot be, a pass becomes an error, which the other says then."""
         from precheck_lib.report import github
+        from precheck_lib.report.summary import summary
 
         left = list(files)
         while left:
             json, junit = self.targets.get("json"), self.targets.get("junit")
             outputs = github.outputs(report, folder=self.folder, json=json, junit=junit, redact=self.redact)
-            texts = {"GITHUB_STEP_SUMMARY": github.summary(report), "GITHUB_OUTPUT": github.output_text(outputs)}
+            texts = {"GITHUB_STEP_SUMMARY": summary(report), "GITHUB_OUTPUT": github.output_text(outputs)}
             lost = {}
             for file in left:
                 try:

@@ -14,21 +14,22 @@ from precheck_lib.bounded.budget import Budget
 from precheck_lib.bounded.journal import Journal
 from precheck_lib.budgets import BudgetTooSmallError, Plan
 from precheck_lib.checks import changes_server, kind_named
-from precheck_lib.checks.env import EnvOptions
 from precheck_lib.checks.kind import Context
 from precheck_lib.crew import MOST, Crew
 from precheck_lib.errors import Cancelled
 from precheck_lib.exits import INTERNAL, USAGE
 from precheck_lib.findings import UNCONFIRMED, NotReadyError, make
+from precheck_lib.hiding import as_warning, hide_names, secret_values, shown, with_evidence
 from precheck_lib.interrupt import signal_name
-from precheck_lib.outcome import CheckResult, Finding, Host, OutcomeWord, Report, Source, SpecIdentity, Verdict, is_fine
-from precheck_lib.redact import SECRET_NAME, Redactor, basic_token
-from precheck_lib.spec.variables import expand, names
+from precheck_lib.outcome import CheckResult, Host, Observed, OutcomeWord, Report, SpecIdentity, Verdict, is_fine
+from precheck_lib.redact import Redactor
+from precheck_lib.spec.variables import expand
 from precheck_lib.watcher import Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from precheck_lib.checks.kind import Earlier
     from precheck_lib.interrupt import Interrupts
     from precheck_lib.spec.model import CheckSpec, Spec
 
@@ -70,20 +71,26 @@ def run(
     interrupts: Interrupts | None = None,
     watcher: Watcher | None = None,
     preload: tuple[str, ...] = (),
+    keep_facts: bool = False,
+    earlier: Earlier | None = None,
 ) -> Report:
     """Run every check of a spec and return the report; it ends by the budget (seconds) whatever the servers do.
 
     `env` are the variables that the spec may ask for, this process's own where it is not given. Without `budget` the
     spec's own counts, else the sum of its parts. `watcher` is told what goes on.
-    `interrupts` turns signals into an orderly end. `preload` names modules to import while a child runs. Raises
-    `BudgetTooSmallError` before anything is done.
+    `interrupts` turns signals into an orderly end. `preload` names modules to import while a child runs. With
+    `keep_facts` the report has what a later run needs to verify this one; `earlier` is one that this run verifies.
+    Raises `BudgetTooSmallError` before anything is done.
     """
     env = os.environ if env is None else env
     plan = Plan(spec, env)
     seconds = budget if budget is not None else spec.budget if spec.budget is not None else plan.total
     if plan.reserve and seconds <= plan.reserve:
         raise BudgetTooSmallError(seconds, plan)
-    return _Run(spec, plan, env, seconds, interrupts, watcher or Watcher(), preload).report()
+    made = _Run(spec, plan, env, seconds, interrupts, watcher or Watcher(), preload)
+    made.context.keeps_facts = keep_facts
+    made.context.earlier = earlier
+    return made.report()
 
 
 class _Run:
@@ -108,6 +115,7 @@ class _Run:
         self.results: dict[str, CheckResult] = {}
         self.exit_codes: dict[str, int] = {}
         self.remarks: list[str] = []
+        self.observed: list[Observed] = []
         self.context = Context(
             env=env,
             budget=self.budget,
@@ -282,15 +290,16 @@ class _Run:
 
     def _end(self, check: CheckSpec, result: CheckResult, ended: Ended) -> None:
         self.running.discard(check.id)
+        self.observed += ended.observed
         # Its start was rounded, upwards perhaps.
         result.elapsed_s = max(0.0, round(self.budget.elapsed() - (result.started_s or 0.0), 3))
         result.attempts = ended.attempts
         if check.severity == "warning" and ended.error is not None:
             result.outcome = "passed"
-            result.findings = [_as_warning(_shown(finding, self.redactor)) for finding in ended.findings]
+            result.findings = [as_warning(shown(finding, self.redactor)) for finding in ended.findings]
         elif ended.word == "passed":
             result.outcome = "passed"
-            result.findings = [_shown(finding, self.redactor) for finding in ended.findings]
+            result.findings = [shown(finding, self.redactor) for finding in ended.findings]
         else:
             self._fail(result, ended)
         self.watcher.ended(result)
@@ -301,10 +310,13 @@ class _Run:
         curl = 1 if ended.error is None else ended.error.curl
         suffix = f" [curl: ({curl})]" if self.spec.exit_codes == "curl" and curl > 1 else ""
         for number, finding in enumerate(ended.findings):
-            made = _shown(finding, self.redactor, suffix if number == 0 else "")
+            made = shown(finding, self.redactor, suffix if number == 0 else "")
             if number == 0 and curl == 28 and self.budget.left() <= 0:
                 over = f"the run's own budget of {self.budget.seconds:g} s is over"
-                made = _with_evidence(made, over)
+                made = with_evidence(made, over)
+            earlier = self.context.earlier
+            if number == 0 and earlier is not None and (since := earlier.last_right(result.id)):
+                made = with_evidence(made, since)
             result.findings.append(made)
 
     def _exit_code(self, error: NotReadyError) -> int:
@@ -359,6 +371,9 @@ class _Run:
             request.url = self.redactor.text(request.url)
         for cycle in report.cycles:
             cycle.model = self.redactor.text(cycle.model)
+        report.observed = self.observed
+        if self.context.earlier is not None:
+            report.verifies = self.context.earlier.started
         hide_names(report, self.redactor)
         report.budget_s = self.budget.seconds
         report.elapsed_s = round(self.budget.elapsed(), 3)
@@ -399,76 +414,7 @@ class _Run:
                 importlib.import_module(module)
 
 
-def _shown(finding: Finding, redactor: Redactor, suffix: str = "") -> Finding:
-    return Finding(
-        code=finding.code,
-        message=redactor.text(finding.message) + suffix,
-        evidence=redactor.text(finding.evidence),
-        remedy=redactor.text(finding.remedy),
-        who=finding.who,
-        retryable=finding.retryable,
-        severity=finding.severity,
-    )
-
-
-def hide_names(report: Report, redactor: Redactor) -> None:
-    """Hide secrets in what the environment and the command line call things: a machine, a spec, a file."""
-    host, spec = report.host, report.spec
-    runner = host.runner and redactor.text(host.runner)
-    report.host = Host(name=redactor.text(host.name), runner=runner, os=host.os, python=host.python)
-    path = spec.path and redactor.text(spec.path)
-    report.spec = SpecIdentity(name=spec.name, path=path, digest=spec.digest)
-    for result in report.checks:
-        if result.source is not None:
-            result.source = Source(redactor.text(result.source.file), result.source.line)
-
-
-def _with_evidence(finding: Finding, more: str) -> Finding:
-    evidence = f"{finding.evidence}; {more}" if finding.evidence else more
-    return make(
-        finding.code,
-        finding.message,
-        evidence=evidence,
-        remedy=finding.remedy,
-        who=finding.who,
-        retryable=finding.retryable,
-    )
-
-
-def _as_warning(finding: Finding) -> Finding:
-    return make(
-        finding.code,
-        finding.message,
-        evidence=finding.evidence,
-        remedy=finding.remedy,
-        who=finding.who,
-        retryable=finding.retryable,
-        severity="warning",
-    )
-
-
 def internal_result(error: BaseException, redactor: Redactor) -> CheckResult:
     """Make the one check of a report about a failure of precheck itself."""
-    finding = _shown(internal(error), redactor)
+    finding = shown(internal(error), redactor)
     return CheckResult(id="precheck", title="precheck itself", kind="internal", outcome="error", findings=[finding])
-
-
-def secret_values(spec: Spec, env: Mapping[str, str]) -> list[str]:
-    """Return the values that must not be shown: of roles that the spec calls secret, or whose names say it.
-
-    And what Basic authentication makes of them, where a check has the options for it.
-    """
-    secret: set[str] = set()
-    made: list[str] = []
-    for check in spec.checks:
-        if isinstance(check.options, EnvOptions):
-            roles = {**check.options.required, **check.options.optional}
-            secret |= {name for name, role in roles.items() if role.secret or SECRET_NAME.search(name)}
-        fields = {field: getattr(check.options, field) for field in check.options.__struct_fields__}
-        secret |= {name for name in names(list(fields.values())) if SECRET_NAME.search(name)}
-        if fields.get("password"):
-            # What is missing or malformed is for the check itself to say.
-            with contextlib.suppress(NotReadyError):
-                username, password = expand([fields.get("username", ""), fields["password"]], env, spec.pins)
-                made += [password, basic_token(username, password)] if password else []
-    return list(dict.fromkeys([env[name] for name in sorted(secret) if env.get(name)] + made))

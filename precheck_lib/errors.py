@@ -107,9 +107,15 @@ class TooLargeError(TransportError):
 
 
 class DeadlineError(TransportError):
-    """The time is over. `seconds` is the bound that was hit."""
+    """The time is over. `seconds` is the bound that was hit.
+
+    Where a request was under way, `peer` says with whom and where (never with credentials), and `received` how many
+    bytes had come by then.
+    """
 
     curl = 28
+    peer = ""
+    received = 0
 
     def __init__(self, message: str, *, phase: Phase, seconds: float) -> None:
         super().__init__(message, phase=phase)

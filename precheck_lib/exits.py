@@ -10,4 +10,4 @@ INTERNAL = 70
 
 
 class UsageError(Exception):
-    """Arguments that cannot be used."""
+    """Arguments that cannot be used; each of its own arguments is one thing that is wrong."""

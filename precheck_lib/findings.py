@@ -96,14 +96,24 @@ def make(
 def of_error(error: TalkError, subject: str) -> Finding:
     """Make the finding of a talk with `subject` (a server and what was asked of it) that had no usable answer."""
     code = next(code for kind, code in _TRANSPORT if isinstance(error, kind))
-    evidence = ""
+    evidence, remedy = "", None
     if isinstance(error, DeadlineError):
-        evidence = _LATE.get(error.phase, "")
+        evidence = _late(error)
+        if error.peer:
+            remedy = CATALOGUE[code].remedy.replace("the server", error.peer, 1)
     elif isinstance(error, ConnectError):
         evidence = "nothing listens there, or nothing can be reached"
     elif isinstance(error, TransportError) and error.phase in _BROKEN:
         evidence = f"it happened {_BROKEN[error.phase]}"
-    return make(code, f"{subject}: {error}", evidence=evidence)
+    return make(code, f"{subject}: {error}", evidence=evidence, remedy=remedy)
+
+
+def _late(error: DeadlineError) -> str:
+    """Say how far an exchange had come when its time was over."""
+    if error.phase == "head" and error.received:
+        came = f"{error.received} byte{'' if error.received == 1 else 's'} in {error.seconds:g} s"
+        return f"it took the request, and the head of its answer was not complete: {came}"
+    return _LATE.get(error.phase, "")
 
 
 class NotReadyError(Exception):

@@ -81,6 +81,23 @@ class CheckResult(msgspec.Struct, kw_only=True):
     attempts: int = 1
 
 
+Fact = Literal["version", "digest", "context length", "GPU memory", "process"]
+"""What of a server or a model is kept of a run, to be compared when the run is verified."""
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True):
+    """One fact as a check has seen it: which `fact` of which `subject`, its `value`, and what was `wanted` of it.
+
+    GPU memory is in bytes, a context length in tokens; a process is its pid with the time of its start.
+    """
+
+    check: str
+    subject: str
+    fact: Fact
+    value: str | int
+    wanted: str | int | None = None
+
+
 def is_fine(result: CheckResult) -> bool:
     """Say whether a check keeps nothing from going on: it passed, or it was not meant for this machine."""
     return result.outcome == "passed" or result.unmet is not None
@@ -108,7 +125,8 @@ class Report(msgspec.Struct, kw_only=True):
 
     `verdict` and `exit_code` follow CONTRACT A6; `started` is ISO 8601 in UTC; `remarks` are lines that belong on
     stderr but to no check (a cleanup that failed, a child the kernel holds); `notes` say what kind of run it was where
-    that matters (only a part of the spec), and are no fault.
+    that matters (only a part of the spec), and are no fault. `observed` is what was seen of servers and models.
+    A run that verifies an earlier one has that one's `started` in `verifies`.
     """
 
     version: int = 1
@@ -124,6 +142,8 @@ class Report(msgspec.Struct, kw_only=True):
     cycles: list[CycleRecord] = msgspec.field(default_factory=list)
     remarks: list[str] = msgspec.field(default_factory=list)
     notes: list[str] = msgspec.field(default_factory=list)
+    observed: list[Observed] = msgspec.field(default_factory=list)
+    verifies: str | None = None
 
 
 __all__ = [
@@ -131,6 +151,7 @@ __all__ = [
     "CycleRecord",
     "Finding",
     "Host",
+    "Observed",
     "OutcomeWord",
     "Report",
     "RequestRecord",

@@ -14,6 +14,7 @@ from urllib3.exceptions import HTTPError
 
 from precheck_lib import __version__
 from precheck_lib.bounded.adapter import Adapter, Line
+from precheck_lib.bounded.peer import tell
 from precheck_lib.errors import (
     AnswerError,
     DeadlineError,
@@ -73,12 +74,14 @@ def send(
     max_body: int = MAX_BODY,
     headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
+    peer: str = "the server",
 ) -> Answer:
     """Make one request and return its answer, whatever its status.
 
     The end is absolute: `total_seconds` from now, cut by `budget`, covering name resolution, connecting (itself at most
     `connect_seconds`, TLS included), sending, interim answers, head, body and trailers. Raises `TransportError` of the
-    phase that failed, `AnswerError` for a content encoding that was not asked for, and `Cancelled`.
+    phase that failed, `AnswerError` for a content encoding that was not asked for, and `Cancelled`. `peer` is what a
+    `DeadlineError` calls the server.
     """
     allowed = budget.child(total_seconds, max_bytes=max_body + _HEAD_ALLOWANCE)
     record = journal.open(
@@ -110,6 +113,9 @@ def send(
             how = f"as {encoding!r}" if encoding in _ENCODINGS else "in an unknown way"
             raise AnswerError(f"the answer is encoded {how}, which was not asked for")
         return Answer(response.status_code, response.headers, _body(response, line, max_body), complete=True)
+    except DeadlineError as error:
+        tell(error, peer, url, line.sock)
+        raise
     finally:
         if response is not None:
             response.close()  # it holds the descriptor open until then, for as long as somebody keeps the error

@@ -15,10 +15,11 @@ import websocket
 from precheck_lib import __version__
 from precheck_lib.bounded import net
 from precheck_lib.bounded.handshake import HandshakeRefused, Line
-from precheck_lib.errors import AnswerError, GarbledError, ReceiveError, SendError, TransportError
+from precheck_lib.bounded.peer import tell
+from precheck_lib.errors import AnswerError, DeadlineError, GarbledError, ReceiveError, SendError, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from precheck_lib.bounded.budget import Budget
     from precheck_lib.bounded.journal import Journal
@@ -54,9 +55,10 @@ class _Protocol(websocket.WebSocket):
 class Session:
     """One WebSocket connection for text messages; use as a context manager. Everything on it ends by `budget`."""
 
-    def __init__(self, protocol: _Protocol, sock: Any) -> None:
+    def __init__(self, protocol: _Protocol, sock: Any, late: Callable[[DeadlineError], None]) -> None:
         self._protocol = protocol
         self._sock = sock
+        self._late = late
 
     def __enter__(self) -> Session:
         return self
@@ -66,12 +68,12 @@ class Session:
 
     def send(self, text: str) -> None:
         """Send one text message."""
-        with _translated("send"):
+        with _translated("send", self._late):
             self._protocol.send(text)
 
     def receive(self) -> str:
         """Return the next text message; raises `ReceiveError` when the server ends the connection."""
-        with _translated("frame"):
+        with _translated("frame", self._late):
             opcode, frame = self._protocol.recv_data_frame(control_frame=False)
         if opcode == websocket.ABNF.OPCODE_CLOSE:
             raise ReceiveError("the server closed the WebSocket", phase="frame")
@@ -107,11 +109,13 @@ def open_session(
     journal: Journal,
     connect_seconds: float = 2.0,
     headers: Mapping[str, str] | None = None,
+    peer: str = "the server",
 ) -> Session:
     """Connect, upgrade and return the session; all of it, and all that is done with it, ends by `budget`.
 
     No `Origin` header is sent (the Codex App Server answers 403 to any), no redirect is followed, no cookie is kept.
-    Raises `TransportError` of the phase that failed and `HandshakeRefused` for a status other than 101.
+    Raises `TransportError` of the phase that failed and `HandshakeRefused` for a status other than 101. `peer` is what
+    a `DeadlineError` calls the server.
     """
     from urllib.parse import urlsplit
 
@@ -129,6 +133,10 @@ def open_session(
     dialing = allowed.child(connect_seconds)
     sock: Any = None
     protocol = _Protocol(enable_multithread=False, skip_utf8_validation=True)
+
+    def late(error: DeadlineError) -> None:
+        tell(error, peer, url, sock)
+
     try:
         sock = net.connect(host, parts.port or (443 if secure else 80), dialing)
         if secure:
@@ -137,7 +145,7 @@ def open_session(
             sock = tls.wrap(sock, host, dialing)
         sock.budget = allowed
         line = Line(sock)
-        with _translated("head"):
+        with _translated("head", late):
             protocol.connect(  # type: ignore[no-untyped-call]
                 url,
                 socket=line,
@@ -154,13 +162,15 @@ def open_session(
         record.status = refused.status
         _abandon(protocol, sock)
         raise
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, DeadlineError):
+            late(error)
         _abandon(protocol, sock)
         raise
     finally:
         record.elapsed_s = round(allowed.elapsed(), 3)
         record.bytes = sock.received if sock is not None else 0
-    return Session(protocol, sock)
+    return Session(protocol, sock, late)
 
 
 def _abandon(protocol: _Protocol, sock: Any) -> None:
@@ -172,14 +182,17 @@ def _abandon(protocol: _Protocol, sock: Any) -> None:
 class _translated:  # noqa: N801 - reads as a clause at its use
     """The one place where the errors of `websocket-client` are turned into ours; the socket's own pass through."""
 
-    def __init__(self, phase: Phase) -> None:
+    def __init__(self, phase: Phase, late: Callable[[DeadlineError], None]) -> None:
         self.phase: Phase = phase
+        self.late = late
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         foreign = (websocket.WebSocketException, OSError, ValueError)
+        if isinstance(error, DeadlineError):
+            self.late(error)
         if isinstance(error, websocket.WebSocketConnectionClosedException):
             raise ReceiveError("the server closed the connection", phase=self.phase) from error
         if isinstance(error, foreign):

@@ -6,11 +6,11 @@ match on them. A code's first part says where the fault was seen.
 
 from __future__ import annotations
 
-from precheck_lib.catalogue import agents, given, machine, models, run, transport
+from precheck_lib.catalogue import agents, drift, given, machine, models, run, transport
 from precheck_lib.catalogue.entry import Entry
 
-CATALOGUE: dict[str, Entry] = {
-    code: entry for part in (given, machine, transport, agents, models, run) for code, entry in part.ENTRIES.items()
-}
+_PARTS = (given, machine, transport, agents, models, drift, run)
+
+CATALOGUE: dict[str, Entry] = {code: entry for part in _PARTS for code, entry in part.ENTRIES.items()}
 
 __all__ = ["CATALOGUE", "Entry"]

@@ -60,6 +60,12 @@ ENTRIES = {
         "Make the place writable or name another one.",
         "job",
     ),
+    "spec.changed-here": Entry(
+        "A pull request changes the spec that its own run is measured by.",
+        ("a change of what the tests need", "somebody makes the gate pass by asking for less"),
+        "Review that change as you would one of the workflow; `spec-ref: base` runs the base commit's spec instead.",
+        "job",
+    ),
     "spec.nothing-checked": Entry(
         "No check was meant for this machine: every `when` of the spec is unmet.",
         ("the variable that a `when` names is not set here", "its value is another one"),

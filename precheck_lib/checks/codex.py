@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
+from precheck_lib.checks.serving import note_process, place_of
 from precheck_lib.errors import AnswerError, StatusError, TalkError
 from precheck_lib.findings import not_ready, not_ready_for
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
@@ -51,6 +52,7 @@ def run(options: CodexOptions, context: Context) -> list[Finding]:
             client=context.text(options.client),
         ) as session:
             _judge(options, context, session)
+        note_process(context, url)
     except TalkError as error:
         right_kind = isinstance(error, AnswerError) and not isinstance(error, StatusError)
         raise not_ready_for(error, SUBJECT, code="codex.answer" if right_kind else None) from error
@@ -61,15 +63,15 @@ def _judge(options: CodexOptions, context: Context, session: CodexSession) -> No
     from precheck_lib.servers.words import plain, short
 
     identity = session.initialize()
-    if options.version is not None:
-        pinned = context.text(options.version)
-        if identity.version != pinned:
-            found = plain(identity.version) or f"not told in its user agent {short(identity.user_agent)}"
-            raise not_ready(
-                "codex.version",
-                f"the running {SUBJECT} is {found}, pinned is {pinned}",
-                evidence="it is the running server that is off the pin, not the command on PATH",
-            )
+    pinned = context.text(options.version) if options.version is not None else None
+    context.saw(f"{SUBJECT} at {place_of(context.text(options.url))}", "version", plain(identity.version), pinned)
+    if pinned is not None and identity.version != pinned:
+        found = plain(identity.version) or f"not told in its user agent {short(identity.user_agent)}"
+        raise not_ready(
+            "codex.version",
+            f"the running {SUBJECT} is {found}, pinned is {pinned}",
+            evidence="it is the running server that is off the pin, not the command on PATH",
+        )
     home = context.text(options.home) if options.home is not None else None
     if home is not None and not _same_folder(identity.home, home, context):
         raise not_ready("codex.home", f"{SUBJECT} uses the home {short(identity.home, 200)}, not {short(home, 200)}")

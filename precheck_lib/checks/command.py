@@ -11,7 +11,7 @@ from msgspec import Meta
 from precheck_lib.bounded.budget import describe_seconds
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
 from precheck_lib.checks.look import literal, pattern_problem, refuse, refuse_options, text_of
-from precheck_lib.checks.printed import Wanted, said_on_stderr, shown, together, unmet
+from precheck_lib.checks.printed import Wanted, first_line, said_on_stderr, shown, together, unmet
 from precheck_lib.findings import NotReadyError, make
 from precheck_lib.interrupt import signal_name
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
@@ -101,6 +101,9 @@ def run(options: CommandOptions, context: Context) -> list[Finding]:
             unknown.append(found)
         else:
             wrong += unmet(said, each, result)
+            constraint = None if each.version is None else each.version.text
+            if each.stdout is not None or constraint is not None:
+                context.saw(f"`{said}`", "version", first_line(result.stdout), each.stdout or constraint)
         if result.held:
             pids = ", ".join(map(str, result.held))
             unknown.append(make("run.held", f"the kernel does not let `{said}` go (pid {pids})"))

@@ -16,8 +16,10 @@ from msgspec import Meta
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
 from precheck_lib.checks.look import pattern_problem, refuse_options
 from precheck_lib.errors import DeadlineError
+from precheck_lib.event import read_event
 from precheck_lib.findings import NotReadyError, make
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
+from precheck_lib.redact import SECRET_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,6 +99,12 @@ class EnvOptions(Options, frozen=True, kw_only=True):
                     yield (where, name, "one_of"), f"{name}: one_of: no value is allowed"
 
 
+_WITHHELD = (
+    "Run this job only where secrets are given (if: github.event.pull_request.head.repo.full_name == "
+    "github.repository), and have a maintainer run it for such a change."
+)
+
+
 def run(options: EnvOptions, context: Context) -> list[Finding]:
     """Look at every role; all that is wrong is said at once."""
     env = context.env
@@ -104,7 +112,7 @@ def run(options: EnvOptions, context: Context) -> list[Finding]:
     findings: list[Finding] = []
     missing = [name for name in options.required if not env.get(name, "").strip()]
     if missing:
-        findings.append(make("roles.missing", f"missing or empty: {', '.join(missing)}"))
+        findings.append(_missing(missing, options, context))
     for group in options.together:
         unset = [name for name in group if not env.get(name, "").strip()]
         if unset and len(unset) < len(group):
@@ -125,6 +133,19 @@ def run(options: EnvOptions, context: Context) -> list[Finding]:
         only_late = late == len(findings)
         raise NotReadyError(findings, word="error" if only_late else "failed", curl=28 if only_late else 1)
     return []
+
+
+def _missing(names: list[str], options: EnvOptions, context: Context) -> Finding:
+    """Name what is missing; where it is a secret, tell one that GitHub withholds from one that was forgotten."""
+    text = f"missing or empty: {', '.join(names)}"
+    secret = [name for name in names if options.required[name].secret or SECRET_NAME.search(name)]
+    event = read_event(context.env) if secret else None
+    if event is None:
+        return make("roles.missing", text)
+    if event.withheld:
+        return make("roles.missing", text, evidence=f"{event.withheld}; no key was forgotten", remedy=_WITHHELD)
+    given = "GitHub gives this run the secrets of its repository: one is not defined there, or not passed to this step"
+    return make("roles.missing", text, evidence=given)
 
 
 def _wrong(value: str, role: Role, context: Context) -> Iterator[str]:

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
 from precheck_lib.checks.look import literal, refuse, refuse_options
+from precheck_lib.checks.serving import note_process
 from precheck_lib.checks.web import (
     is_secret_header,
     name_problem,
@@ -131,6 +132,7 @@ def run(options: HttpOptions, context: Context) -> list[Finding]:
             more = f"{subject}: {further} more {'is' if further == 1 else 'are'} not as wanted"
             findings = [*findings[:_MOST_FINDINGS], make("http.value", more)]
         raise NotReadyError(findings)
+    note_process(context, url)
     return []
 
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import copy
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from precheck_lib.errors import AnswerError, DeadlineError
 from precheck_lib.findings import not_ready
+from precheck_lib.outcome import Observed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from precheck_lib.bounded.budget import Budget
     from precheck_lib.bounded.journal import Journal
     from precheck_lib.findings import NotReadyError
-    from precheck_lib.outcome import CycleRecord, Finding
+    from precheck_lib.outcome import CycleRecord, Fact, Finding
 
 
 _ALLOWED = re.compile(r"PATH|HOME|LANG|LC_.*|TMPDIR|XDG_.*")
@@ -50,7 +51,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     what it waits in any case; all get the number of models where it is known. `changes` says that it alters a server's
     state: it runs only after every check that only reads has passed, and never beside another one that changes the same
     `server` (text with `${...}`); `changes_with` says with which options that is so (`checks.changes_server` asks
-    both). `imports` are the heavy modules it will need, to be loaded while a child runs.
+    both), and `looking` makes of them those with which it only looks (`None` where there are none). `imports` are the
+    heavy modules it will need, to be loaded while a child runs.
     """
 
     name: str
@@ -63,8 +65,21 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     models: Callable[[Any], Any] = lambda _: None
     changes: bool = False
     changes_with: Callable[[Any], bool] = lambda _: True
+    looking: Callable[[Any], Any] = lambda _: None
     server: Callable[[Any], str] = lambda _: ""
     imports: tuple[str, ...] = ()
+
+
+class Earlier(Protocol):
+    """An earlier run, of which this one asks whether what it saw is still so."""
+
+    started: str
+
+    def judge(self, check: str, observed: Sequence[Observed]) -> list[Finding]:
+        """Compare what a check that passed has seen; returns warnings, raises `NotReadyError`."""
+
+    def last_right(self, check: str) -> str:
+        """Say when the check was seen right, as evidence; empty where it was not."""
 
 
 class Context:
@@ -74,7 +89,9 @@ class Context:
     `phase` tells whoever watches what begins now and how many seconds it may take, `say` a line that has to be shown
     at once. `hide` takes a secret that was made
     of others, so that it is never shown. `meanwhile` is work for a time of only waiting. `cleanups` are called, last
-    first, when the run does not pass: each gets a budget and returns the lines that belong on stderr.
+    first, when the run does not pass: each gets a budget and returns the lines that belong on stderr. `observed` are
+    the facts that the check has seen; where `keeps_facts`, those that cost something are looked for too. `earlier` is
+    the run that this one verifies.
     """
 
     def __init__(
@@ -91,7 +108,11 @@ class Context:
         self.journal = journal
         self.expand = expand
         self.exit_code = exit_code
+        self.check = ""
         self.known: dict[str, Any] = {}
+        self.observed: list[Observed] = []
+        self.keeps_facts = False
+        self.earlier: Earlier | None = None
         self.cycles: list[CycleRecord] = []
         self.cleanups: list[Callable[[Budget], list[str]]] = []
         self.meanwhile: Callable[[], None] = lambda: None
@@ -102,8 +123,17 @@ class Context:
         """Make the context of one check: its own budget and place in the journal, all else shared."""
         made = copy.copy(self)
         made.budget = budget
+        made.check = check
+        made.observed = []
         made.journal = self.journal.part(check)
         return made
+
+    def saw(self, subject: str, fact: Fact, value: object, wanted: str | int | None = None) -> None:
+        """Keep a fact that was seen; one that is not there, or not of the type that it has to be, is none."""
+        if type(value) in (str, int) and value != "":
+            self.observed.append(
+                Observed(check=self.check, subject=subject, fact=fact, value=value, wanted=wanted)  # type: ignore[arg-type]
+            )
 
     def say(self, text: str) -> None:
         """Show a line now: what is about to be done, and what a person may want to know of it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -46,13 +47,30 @@ class Listeners(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool
 
 
-def listeners_on(port: int) -> Listeners | OSError:
+class Sockets:
+    """All TCP sockets of this machine, read once however many ask: it is a look at every process there is."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._read: list[Any] | None = None
+
+    def read(self) -> list[Any]:
+        """Return them as psutil does. May block."""
+        import psutil
+
+        with self._lock:
+            if self._read is None:
+                self._read = psutil.net_connections("tcp")
+            return self._read
+
+
+def listeners_on(port: int, sockets: Sockets | None = None) -> Listeners | OSError:
     """Return who listens on a port, or the error that keeps it from being known. May block: for `look` only."""
     import psutil
 
     complete = True
     try:
-        rows = _rows(psutil.net_connections("tcp"), port)
+        rows = _rows((sockets or Sockets()).read(), port)
         users = _users(port) if sys.platform == "linux" else {}
     except psutil.AccessDenied:
         rows, users, complete = _of_each_process(port), {}, False

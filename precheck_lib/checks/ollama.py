@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options, ollama_models
 from precheck_lib.checks.look import literal, refuse, refuse_options, text_of
+from precheck_lib.checks.serving import note_process, place_of
 from precheck_lib.errors import TalkError
 from precheck_lib.findings import NotReadyError, make, not_ready
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
@@ -92,8 +93,9 @@ def run(options: OllamaOptions, context: Context) -> list[Finding]:
         bounds=Bounds(connect=options.connect, total=context.budget.asked, max_bytes=options.max_bytes),
     )
     if options.version is not None or options.models is None:
-        _judge_version(server, constraint, context)
+        _judge_version(server, url, constraint, context)
     if options.models is None:
+        note_process(context, url)
         return []
     installed = read_tags(server, url, context)
     refuse_missing(names.values(), installed)
@@ -102,6 +104,7 @@ def run(options: OllamaOptions, context: Context) -> list[Finding]:
         findings += _judge(names[key], installed[canonical(names[key])], want, server, context)
     if findings:
         raise NotReadyError(findings)
+    note_process(context, url)
     return []
 
 
@@ -146,7 +149,7 @@ def _wanted(options: OllamaOptions, context: Context) -> dict[str, _Wanted]:
     return wanted
 
 
-def _judge_version(server: OllamaServer, constraint: Any, context: Context) -> None:
+def _judge_version(server: OllamaServer, url: str, constraint: Any, context: Context) -> None:
     from precheck_lib.checks.installed import unusable
     from precheck_lib.servers.words import plain
 
@@ -156,6 +159,8 @@ def _judge_version(server: OllamaServer, constraint: Any, context: Context) -> N
         raise unusable(error, "Ollama /version") from error
     if found is None:
         raise not_ready("ollama.inventory", "Ollama /version: the answer has no `version`")
+    wanted = None if constraint is None else constraint.text
+    context.saw(f"Ollama at {place_of(url)}", "version", plain(found), wanted)
     if constraint is None:
         return
     try:

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
 from precheck_lib.checks.look import literal, refuse, refuse_options
+from precheck_lib.checks.serving import note_process
 from precheck_lib.checks.web import url_problems, value_problem, without_query
 from precheck_lib.errors import AnswerError, DeadlineError, StatusError, TalkError
 from precheck_lib.findings import NotReadyError, make, not_ready, not_ready_for
@@ -92,6 +93,7 @@ def run(options: OpenAiOptions, context: Context) -> list[Finding]:
     if options.completion:
         for name in names or [completes_text(listed).id]:
             _complete(server, name, url, options, context, key=key)
+    note_process(context, url)
     return []
 
 

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
 from precheck_lib.checks.look import refuse_options
+from precheck_lib.checks.serving import note_process, place_of
 from precheck_lib.errors import AnswerError, StatusError, TalkError
 from precheck_lib.findings import NotReadyError, make, not_ready, not_ready_for
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
@@ -145,6 +146,9 @@ def _health(options: OpenCodeOptions, context: Context, server: OpenCodeServer) 
     if not health.healthy:
         raise not_ready("opencode.unhealthy", f"{SUBJECT} does not say `healthy: true`")
     pinned = context.text(options.version) if options.version is not None else None
+    url = context.text(options.url)
+    context.saw(f"{SUBJECT} at {place_of(url)}", "version", plain(health.version), pinned)
+    note_process(context, url)
     if pinned is not None and health.version != pinned:
         raise not_ready(
             "opencode.version",

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from precheck_lib.bounded.process import ChildResult
     from precheck_lib.outcome import Finding
 
+_LONGEST_VERSION = 200
+
 _MOST_MATCHED = 8192
 """Characters of what a program prints that are looked through: a pattern can take long on a long text."""
 
@@ -112,6 +114,12 @@ def shown(stdout: bytes) -> str:
         return f"bytes that are no text, {lines[0][:80]!r}{'…' if len(lines[0]) > 80 else ''}{more}"
     line = lines[0].decode("utf-8")
     return f"{line[:80]!r}{'…' if len(line) > 80 else ''}{more}"  # the sign of a cut: half a secret is before it
+
+
+def first_line(stdout: bytes) -> str:
+    """Return the first line that is not blank, where it looks like a version; else nothing."""
+    lines = [line for line in stdout.decode("utf-8", "replace").splitlines() if line.strip()]
+    return lines[0].strip() if lines and lines[0].isprintable() and len(lines[0]) <= _LONGEST_VERSION else ""
 
 
 def said_on_stderr(result: ChildResult) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options, ollama_models
@@ -13,7 +14,7 @@ from precheck_lib.units import Bytes, Seconds, duration_text
 
 if TYPE_CHECKING:
     from precheck_lib.outcome import CycleRecord
-    from precheck_lib.residency.cycle import Model
+    from precheck_lib.residency.cycle import Model, Residency
     from precheck_lib.servers.ollama import Tag
 
 
@@ -108,6 +109,7 @@ def run(options: ResidencyOptions, context: Context) -> list[Finding]:
     residency = Residency(server, rules, context.cycles, context.phase)
     if options.mode == "verify":
         verify(residency, models, context.budget)
+        _keep_facts(residency, models, url, context)
         return []
     warnings: list[Finding] = []
     if options.mode == "cycle":
@@ -128,7 +130,24 @@ def run(options: ResidencyOptions, context: Context) -> list[Finding]:
     if options.context_length is None:
         for record in residency.made:
             context.say(_given(record))
+    _keep_facts(residency, models, url, context)
     return warnings
+
+
+def _keep_facts(residency: Residency, models: list[Model], url: str, context: Context) -> None:
+    """Keep what the models that stay were proven to be."""
+    from precheck_lib.checks.serving import note_process, place_of
+
+    records = {record.model: record for record in residency.made}
+    for model in models:
+        record = records.get(model.name)
+        if not model.stays or record is None:
+            continue
+        subject = f"{model.name} at {place_of(url)}"
+        context.saw(subject, "digest", (model.digest or "")[:12])
+        context.saw(subject, "context length", record.context_length, residency.rules.context_length)
+        context.saw(subject, "GPU memory", record.size_vram, record.size)
+    note_process(context, url)
 
 
 def _names(options: ResidencyOptions, context: Context) -> tuple[dict[str, str], list[str]]:
@@ -252,6 +271,7 @@ KIND = Kind(
     models=lambda options: options.models,
     changes=True,
     changes_with=lambda options: options.mode != "verify",
+    looking=lambda options: msgspec.structs.replace(options, mode="verify"),
     server=lambda options: options.url,
     imports=("precheck_lib.residency.cleanup", "precheck_lib.residency.modes"),
 )

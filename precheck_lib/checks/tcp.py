@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from precheck_lib.checks.kind import Context, Deed, Kind, Options
+from precheck_lib.checks.serving import note_process
 from precheck_lib.errors import DeadlineError, TransportError
 from precheck_lib.findings import not_ready
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
@@ -50,6 +51,7 @@ def run(options: TcpOptions, context: Context) -> list[Finding]:
             "tcp.failed", f"TCP readiness connection failed: {error}", word="error", curl=error.curl
         ) from error
     net.close_orderly(sock)
+    note_process(context, context.text(options.url))
     return []
 
 

@@ -58,6 +58,8 @@ def json_bytes(report: Report) -> bytes:
         "cycles": [_pick(cycle, _CYCLE) for cycle in report.cycles],
         "remarks": list(report.remarks),
         "notes": list(report.notes),
+        "observed": [_pick(one, ("check", "subject", "fact", "value", "wanted")) for one in report.observed],
+        "verifies": report.verifies,
     }
     text = json.dumps(document, ensure_ascii=False, indent=2)
     return _HARMFUL.sub(_escape, _SURROGATE.sub("\ufffd", text)).encode() + b"\n"

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from precheck_lib.outcome import Finding
+from precheck_lib.catalogue import CATALOGUE
+from precheck_lib.outcome import Finding, Source
+from precheck_lib.report.text import clean
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from precheck_lib.outcome import CheckResult, Report
+
+WHO = {"job": "the job's author", "spec": "the spec's author", "host": "the host's owner"}
+"""Who can act on a finding, as GitHub's readers are told."""
 
 UNEXPLAINED = "run.internal"
 """Code of the findings made here: a failure that came without one is a fault of precheck, and a failure."""
@@ -59,6 +67,47 @@ def contradiction(report: Report) -> Finding | None:
         message=message,
         evidence="; ".join(report.remarks),
         remedy="report this to the makers of precheck, with the spec and the JSON report",
+    )
+
+
+def all_failures(report: Report) -> Iterator[tuple[str, Finding, Source | None]]:
+    """Yield all that speaks against the run: the id of the check, what was found, and where it is written."""
+    for result in report.checks:
+        for finding in failures(result):
+            yield result.id, finding, result.source or _named_place(finding, report)
+    broken = contradiction(report)
+    if broken is not None:
+        yield "precheck", broken, None
+    if report.remarks:
+        entry = CATALOGUE["run.unconfirmed"]
+        text = "; ".join(report.remarks)
+        yield (
+            "cleanup",
+            Finding(code="run.unconfirmed", message=text, remedy=entry.remedy, who=entry.who, retryable=False),
+            None,
+        )
+
+
+def _named_place(finding: Finding, report: Report) -> Source | None:
+    """Read where a fault of the spec is from its message, which begins with it: `FILE:LINE:COLUMN: `."""
+    file = report.spec.path
+    if finding.code != "spec.invalid" or not file or not finding.message.startswith(f"{file}:"):
+        return None
+    line = re.match(r"(\d{1,9}):", finding.message[len(file) + 1 :])
+    return Source(file, int(line[1])) if line is not None else None
+
+
+def host_name(report: Report) -> str:
+    """Name the machine for a reader: its runner, else itself."""
+    return clean(report.host.runner or report.host.name, 60) or "this host"
+
+
+def retry_text(finding: Finding) -> str:
+    """Say whether the same job may pass later."""
+    return (
+        "A retry may pass, once the machine is mended or free again."
+        if finding.retryable
+        else "A retry is of no use before that."
     )
 
 

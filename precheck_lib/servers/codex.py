@@ -94,7 +94,9 @@ class CodexSession:
     ) -> None:
         self._client = client
         self._last_id = 0
-        self._session = websocket.open_session(url, budget=budget, journal=journal, connect_seconds=connect_seconds)
+        self._session = websocket.open_session(
+            url, budget=budget, journal=journal, connect_seconds=connect_seconds, peer="the Codex App Server"
+        )
 
     def __enter__(self) -> CodexSession:
         return self

@@ -27,10 +27,19 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpServer:
-    """A server that speaks JSON over HTTP at `url` (a trailing slash is the same)."""
+    """A server that speaks JSON over HTTP at `url` (a trailing slash is the same); errors call it by its `name`."""
 
-    def __init__(self, url: str, *, journal: Journal, bounds: Bounds, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        journal: Journal,
+        bounds: Bounds,
+        headers: Mapping[str, str] | None = None,
+        name: str = "the server",
+    ) -> None:
         self.url = url.rstrip("/")
+        self.name = name
         self.journal = journal
         self.bounds = bounds
         self._headers = dict(headers or {})
@@ -52,6 +61,7 @@ class HttpServer:
             max_body=self.bounds.max_bytes,
             headers=headers,
             body=body,
+            peer=self.name,
         )
 
     def object_of(self, answer: Answer, what: str) -> dict[str, Any]:

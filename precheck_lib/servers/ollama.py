@@ -67,7 +67,7 @@ class OllamaServer:
     """An Ollama server; `url` ends in `/api` (a trailing slash is the same)."""
 
     def __init__(self, url: str, *, journal: Journal, bounds: Bounds) -> None:
-        self._server = HttpServer(url, journal=journal, bounds=bounds)
+        self._server = HttpServer(url, journal=journal, bounds=bounds, name="Ollama")
 
     def tags(self, budget: Budget) -> list[Tag]:
         """Return the installed models (`GET /tags`)."""

@@ -82,7 +82,7 @@ class OpenCodeServer:
 
     def __init__(self, url: str, *, credentials: tuple[str, str] | None, journal: Journal, bounds: Bounds) -> None:
         headers = basic_auth(*credentials) if credentials is not None else {}
-        self._server = HttpServer(url, journal=journal, bounds=bounds, headers=headers)
+        self._server = HttpServer(url, journal=journal, bounds=bounds, headers=headers, name="the OpenCode Server")
 
     def health(self, budget: Budget) -> Health:
         """Ask `/global/health`: cheap, and the only read that makes no instance."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from precheck_lib.simulate.hostile.tables import HOSTILE
 from precheck_lib.simulate.openai_faults import OPENAI
+from precheck_lib.simulate.options import meant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from precheck_lib.simulate.hostile.fault import Layer, Wire
+    from precheck_lib.simulate.hostile.fault import Layer
 
 Server = Literal["codex", "opencode", "ollama", "openai"]
 
@@ -22,10 +22,10 @@ class Fault:
     """One named fault of one server: `where` is the step it acts in, `options` its parameters with defaults.
 
     Options that several have: `at` is the one step it acts in (an OpenCode path, a JSON-RPC method, for Ollama
-    `tags`, `ps`, `load`, `unload` or `version`, for OpenAI's API `models`, `chat` or `completions`; `None` is every
-    step), `skip` lets so many pass first, `times`
-    is how often it then acts (`None`: always), `model` is the one model it concerns (`None`: all), `after` is
-    the last thing asked of `/api/generate` (`unload`, `load`, or `always`). Times are in seconds.
+    `tags`, `ps`, `load`, `unload` or `version`, for OpenAI's API `models`, `chat` or `completions`, all in
+    `options.STEPS`; `None` is every step), `skip` lets so many pass first, `times` is how often it then acts (`None`:
+    always), `model` is the one model it concerns (`None`: all), `after` is the last thing asked of `/api/generate`
+    (`unload`, `load`, or `always`). Times are in seconds.
     """
 
     name: str
@@ -287,58 +287,22 @@ OPENAI_FAULTS: tuple[Fault, ...] = (
 """Every fault of the stand-in of OpenAI's API, which is no part of a strict run; its hostile ones too."""
 
 
-def fault_named(server: Server, name: str) -> Fault:
-    """Look a fault up by its server and name; `ValueError` names those that there are."""
+def fault_named(server: str, name: str) -> Fault:
+    """Look a fault up by its server and name; `ValueError` says what may have been meant."""
     every = (*FAULTS, *HOSTILE_FAULTS, *OPENAI_FAULTS)
-    for fault in every:
-        if fault.server == server and fault.name == name:
-            return fault
-    known = ", ".join(fault.name for fault in every if fault.server == server)
-    raise ValueError(f"{server} has no fault {name!r}; it has {known}")
+    known = {fault.name: fault for fault in every if fault.server == server}
+    if not known:
+        servers = tuple(dict.fromkeys(fault.server for fault in every))
+        raise ValueError(f"there is no server {server}; there are {', '.join(servers)}{meant(server, servers)}")
+    if name in known:
+        return known[name]
+    others = " and ".join(dict.fromkeys(fault.server for fault in every if fault.name == name))
+    if others:
+        raise ValueError(f"{server} has no fault {name!r}, but {others} can do it")
+    if any(fault.name == name for fault in HOSTILE):
+        raise ValueError(f"{server} has no fault {name!r}: it is one of HostileServer (--hostile {name})")
+    raise ValueError(f"{server} has no fault {name!r}{meant(name, known) or _all_of(server)}")
 
 
-class Active:
-    """The fault that a stand-in has at work, if any: its options and how often it has acted."""
-
-    def __init__(self, server: Server, name: str | None, options: Mapping[str, Any] | None) -> None:
-        self.fault = fault_named(server, name) if name is not None else None
-        given = dict(options or {})
-        self.options: dict[str, Any] = dict(self.fault.options) if self.fault else {}
-        if unknown := sorted(given.keys() - self.options.keys()):
-            known = ", ".join(self.options) or "none"
-            raise ValueError(f"{server} fault {name!r} has no option {', '.join(unknown)}; it has {known}")
-        self.options.update(given)
-        self._passed = 0
-        self._acted = 0
-        self._lock = threading.Lock()
-
-    def named(self, *names: str) -> bool:
-        """Say whether it is one of these."""
-        return self.fault is not None and self.fault.name in names
-
-    def spoils(self, at: str, *layers: Layer) -> Callable[[Wire], None] | None:
-        """Give what is to be done to the right answer of this step, where the fault is hostile and of these layers."""
-        if self.fault is None:
-            return None
-        for hostile in HOSTILE:
-            if hostile.name == self.fault.name and hostile.layer in layers and self.acts(hostile.name, at):
-                return hostile.script
-        return None
-
-    def concerns(self, name: str, model: str) -> bool:
-        """Say whether it is this one and means this model (a canonical name)."""
-        return self.named(name) and self.options.get("model") in (None, model)
-
-    def acts(self, name: str, at: str | None = None) -> bool:
-        """Say whether it is this one, means this step, and has a turn left; a turn is taken by asking."""
-        if not self.named(name) or (self.options.get("at") is not None and self.options["at"] != at):
-            return False
-        with self._lock:
-            if self._passed < self.options.get("skip", 0):
-                self._passed += 1
-                return False
-            times = self.options.get("times")
-            if times is not None and self._acted >= times:
-                return False
-            self._acted += 1
-            return True
+def _all_of(server: str) -> str:
+    return f"; `python -m precheck_lib.simulate --list {server}` lists what it has"

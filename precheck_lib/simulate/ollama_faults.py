@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from precheck_lib.simulate.faults import Active
+    from precheck_lib.simulate.active import Active
     from precheck_lib.simulate.ollama_models import Model
 
 # Faults that need a model in memory to act on when the run begins.

@@ -12,6 +12,7 @@ from precheck_lib.simulate.commands import write_commands
 from precheck_lib.simulate.ollama import OllamaStandIn
 from precheck_lib.simulate.ollama_models import Model
 from precheck_lib.simulate.opencode import OpenCodeStandIn
+from precheck_lib.simulate.options import meant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from precheck_lib.simulate.commands import Command
+
+SERVERS = ("codex", "opencode", "ollama")
+"""What a strict run talks to."""
 
 DEFAULT_MODELS: Mapping[str, Model] = {
     "qwen3:8b": Model(),
@@ -100,8 +104,9 @@ class Stage:
         opencode_command: str | Command = "1.18.33",
     ) -> None:
         faults, options = dict(faults or {}), dict(fault_options or {})
-        if unknown := (faults.keys() | options.keys()) - {"codex", "opencode", "ollama"}:
-            raise ValueError(f"there is no server {', '.join(sorted(unknown))}")
+        if unknown := sorted((faults.keys() | options.keys()) - set(SERVERS)):
+            near = meant(unknown[0], SERVERS)
+            raise ValueError(f"there is no server {', '.join(unknown)} in it; it has {', '.join(SERVERS)}{near}")
         place = Path(folder).absolute()
         home = place / "codex-home"
         home.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from precheck_lib.simulate.faults import Active, Server
+from precheck_lib.simulate.active import Active
 from precheck_lib.simulate.hostile.fault import Wire
 from precheck_lib.simulate.loopback import Connection, Gone, LoopbackServer, Seen
 from precheck_lib.simulate.reading import MalformedError, read_request
@@ -17,6 +17,8 @@ from precheck_lib.simulate.reading import MalformedError, read_request
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+    from precheck_lib.simulate.faults import Server
 
 _REASONS = {
     101: "Switching Protocols",

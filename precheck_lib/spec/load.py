@@ -22,7 +22,7 @@ from precheck_lib.spec.variables import MalformedError, references
 from precheck_lib.spec.yaml_text import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from precheck_lib.spec.yaml_text import Path, Places
 
@@ -41,6 +41,11 @@ def built_in_folder() -> str:
     return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "specs")
 
 
+def is_built_in(path: str) -> bool:
+    """Say whether a path is that of a built-in spec, which is no file of the job's."""
+    return os.path.dirname(os.path.abspath(path)) == built_in_folder()
+
+
 def built_in_names() -> list[str]:
     """Return the names of the built-in specs."""
     try:
@@ -50,13 +55,17 @@ def built_in_names() -> list[str]:
     return sorted(file[:-4] for file in files if file.endswith(".yml"))
 
 
-def load_spec(name: str) -> Spec:
-    """Load the built-in spec of that name, or else the spec file at that path; raises `SpecError`."""
+def load_spec(name: str, *, read: Callable[[str], bytes] = read_file) -> Spec:
+    """Load the built-in spec of that name, or else the spec file at that path; raises `SpecError`.
+
+    `read` returns the contents of a file by its path, of the pins file too, or raises `UnreadableError`.
+    """
     path = name
     if re.fullmatch(r"[a-z0-9-]+", name) and name in built_in_names():
         path = os.path.join(built_in_folder(), f"{name}.yml")
+        read = read_file
     try:
-        data = read_file(path)
+        data = read(path)
     except UnreadableError as error:
         text = f"the spec cannot be read: {error}"
         if name == path and os.sep not in name:
@@ -64,7 +73,7 @@ def load_spec(name: str) -> Spec:
         raise SpecError([Problem(path, 1, 1, text)], SpecIdentity(name=None, path=path)) from None
     identity = SpecIdentity(name=None, path=path, digest=hashlib.sha256(data).hexdigest())
     try:
-        return _Loader(*read_yaml(data, path), path, identity).spec()
+        return _Loader(*read_yaml(data, path), path, identity, read).spec()
     except SpecError as error:
         # The file itself comes first, then the pins file.
         problems = sorted(dict.fromkeys(error.problems), key=lambda one: (one.file != path, one.line, one.column))
@@ -87,11 +96,19 @@ def build_spec(document: Mapping[str, Any]) -> Spec:
 
 
 class _Loader:
-    def __init__(self, document: Any, places: Places, path: str, identity: SpecIdentity) -> None:
+    def __init__(
+        self,
+        document: Any,
+        places: Places,
+        path: str,
+        identity: SpecIdentity,
+        read: Callable[[str], bytes] = read_file,
+    ) -> None:
         self.document = document
         self.places = places
         self.path = path
         self.identity = identity
+        self.read = read
         self.problems: list[Problem] = []
         self.shared: set[tuple[tuple[int, int], str]] = set()
 
@@ -219,7 +236,7 @@ class _Loader:
         """Read the pins file, which lies relative to the spec; `None` where it cannot be used (said by then)."""
         path = os.path.join(os.path.dirname(self.path), file)
         try:
-            return read_pins(read_file(path), path, self.problems)
+            return read_pins(self.read(path), path, self.problems)
         except UnreadableError as error:
             self._problem(("pins",), f"the pins file {quoted(file)} cannot be used: {error}")
         except SpecError as error:

@@ -80,7 +80,7 @@ def test_on_a_machine_that_is_not_the_tests_do_not_run_and_the_reason_is_known(r
         "host": "gpu-runner-1",
         "dir": folder,
         "json": f"{folder}/precheck.json",
-        "junit": f"{folder}/precheck.xml",
+        "junit": f"{folder}/junit.xml",
     }
     document, cases = reports(job)
     assert document["exit_code"] == 3

@@ -21,13 +21,31 @@ pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="the action
 
 
 def test_inputs_and_outputs_are_these():
-    assert list(ACTION["inputs"]) == ["spec", "budget", "on-not-ready", "out", "python"]
+    assert list(ACTION["inputs"]) == [
+        "spec",
+        "spec-ref",
+        "mode",
+        "report",
+        "args",
+        "budget",
+        "on-not-ready",
+        "out",
+        "summary",
+        "python",
+        "wheelhouse",
+    ]
     assert [(name, one["value"]) for name, one in ACTION["outputs"].items()] == [
         (name, f"${{{{ steps.precheck.outputs.{name} }}}}") for name in OUTPUTS
     ]
     for one in (*ACTION["inputs"].values(), *ACTION["outputs"].values()):
         assert one["description"].endswith(".")
-    assert {one["default"] for one in ACTION["inputs"].values()} == {"", "fail"}
+    assert {one["default"] for one in ACTION["inputs"].values()} == {
+        "",
+        "fail",
+        "precheck.yml",
+        "run",
+        "true",
+    }
 
 
 def test_the_one_step_has_only_keys_that_a_composite_action_may_have():

@@ -118,7 +118,7 @@ def test_out_takes_all_reports_and_its_folders_are_made(tiny, place):
     ended = run_with(BAD, tiny, "--out", "a/b", cwd=place)
     assert ended.code == 1, ended
     assert read(place / "a" / "b" / "precheck.json")["exit_code"] == 1
-    assert ET.parse(place / "a" / "b" / "precheck.xml").getroot().tag == "testsuites"
+    assert ET.parse(place / "a" / "b" / "junit.xml").getroot().tag == "testsuites"
 
 
 def test_parent_folders_are_made(tiny, place):

@@ -13,17 +13,16 @@ from lxml import etree
 
 from precheck_lib.outcome import CheckResult, Finding
 from precheck_lib.report.github import (
-    _cell,
     _command,
     _property,
     annotation_lines,
     mask_lines,
     output_text,
     outputs,
-    summary,
 )
 from precheck_lib.report.json_report import json_bytes
 from precheck_lib.report.junit import junit_bytes
+from precheck_lib.report.summary import _cell, summary
 from precheck_lib.report.text import clean, clean_lines, fit_bytes, xml_text
 from tests.fuzz.reports import REPORTS
 from tests.fuzz.values import ANY_CHARACTER, PIECES, TEXT

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from precheck_lib import cli, engine
+from precheck_lib import cli, engine, hiding
 from precheck_lib.checks.env import EnvOptions, Role
 from precheck_lib.checks.opencode import OpenCodeOptions
 from precheck_lib.interrupt import Interrupts
@@ -39,7 +39,7 @@ def test_roles_that_are_called_secret_and_variables_whose_names_say_it_are():
         other=opencode(config="${MY_TOKEN#/x}", username="${NAME:-}"),
     )
     env = {"A": "a", "B": "b", "MY_KEY": "k", "MY_TOKEN": "t", "NAME": "n", "OTHER_KEY": "o", "C_KEY": ""}
-    assert engine.secret_values(spec, env) == ["a", "k", "t"]
+    assert hiding.secret_values(spec, env) == ["a", "k", "t"]
 
 
 def test_what_basic_authentication_sends_is_secret_wherever_the_password_comes_from():
@@ -49,13 +49,13 @@ def test_what_basic_authentication_sends_is_secret_wherever_the_password_comes_f
         ("${PW:-right}", {}),
         ("${PW:-right}", {"PW": " "}),
     ):
-        found = engine.secret_values(spec_of(a=opencode(username="me", password=password)), env)
+        found = hiding.secret_values(spec_of(a=opencode(username="me", password=password)), env)
         assert found == ["right", basic("me:right")]
 
 
 def test_a_password_that_is_not_there_or_no_text_is_for_the_check_to_say():
     for password in ("${PW}", "${PW:-}", "${PW#/a}"):
-        assert engine.secret_values(spec_of(a=opencode(password=password)), {"PW": ""}) == []
+        assert hiding.secret_values(spec_of(a=opencode(password=password)), {"PW": ""}) == []
 
 
 @pytest.fixture

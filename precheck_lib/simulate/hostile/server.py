@@ -13,6 +13,7 @@ from precheck_lib.simulate.hostile.frames import AGREED, frame
 from precheck_lib.simulate.hostile.names import addresses, resolving
 from precheck_lib.simulate.hostile.tables import hostile_named
 from precheck_lib.simulate.loopback import Connection, LoopbackServer, Seen
+from precheck_lib.simulate.options import count, flag, seconds
 from precheck_lib.simulate.reading import MalformedError, read_request
 
 if TYPE_CHECKING:
@@ -30,7 +31,10 @@ class HostileServer(LoopbackServer):
     reply is due); the fault spoils them. The first `after` of either are answered right. `every` is the pause of what
     drips, in seconds. With `secure` it speaks TLS (which the faults of TLS imply), with certificates of `authority`;
     where none is given it makes one in a temporary folder, which takes the `openssl` command and a few hundredths of a
-    second. Faults of names act in this process only.
+    second. Faults of names act in this process only. An option that cannot be is refused at once, with `TypeError` or
+    `ValueError`.
+
+    A fault of WebSocket (`ws-*`) acts on an upgrade and what follows it: a plain GET is answered right.
     """
 
     def __init__(
@@ -45,8 +49,12 @@ class HostileServer(LoopbackServer):
         authority: Authority | None = None,
     ) -> None:
         self.fault = hostile_named(fault)
-        self.secure = secure or self.fault.layer in ("tls", "secure")
-        self._answer, self._reply, self._after, self._every = answer, reply, after, every
+        for name, function in (("answer", answer), ("reply", reply)):
+            if not callable(function):
+                raise TypeError(f"{name}={function!r} is not a function")
+        self.secure = flag("secure", secure) or self.fault.layer in ("tls", "secure")
+        self._answer, self._reply = answer, reply
+        self._after, self._every = count("after", after), seconds("every", every)
         self._answered = 0
         self.certificates: Authority | None = None
         self._closing = threading.Event()

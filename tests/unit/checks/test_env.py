@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -55,6 +56,31 @@ def test_all_missing_roles_are_named_in_one_message():
         ("roles.missing", "missing or empty: A, B, D")
     ]
     assert (error.word, error.curl) == ("failed", 1)
+
+
+def missing_on_github(tmp_path, head, roles):
+    """What is said of missing roles in a run for a pull request from the repository `head`."""
+    refs = {"head": {"repo": {"full_name": head}}, "base": {"sha": "abc", "repo": {"full_name": "us/repo"}}}
+    path = tmp_path / "event.json"
+    path.write_text(json.dumps({"pull_request": refs}), encoding="utf-8")
+    env = {"GITHUB_ACTIONS": "true", "GITHUB_EVENT_NAME": "pull_request", "GITHUB_EVENT_PATH": str(path)}
+    (finding,) = error_of(EnvOptions(required=roles), env).findings
+    return finding
+
+
+def test_a_secret_that_github_withholds_is_told_from_one_that_was_forgotten(tmp_path):
+    withheld = missing_on_github(tmp_path, "me/fork", {"MY_API_KEY": Role()})
+    assert withheld.evidence.startswith("this run is for a pull request from the fork me/fork")
+    assert withheld.evidence.endswith("no key was forgotten")
+    assert "github.event.pull_request.head.repo.full_name == github.repository" in withheld.remedy
+    forgotten = missing_on_github(tmp_path, "us/repo", {"MY_API_KEY": Role()})
+    assert "one is not defined there, or not passed to this step" in forgotten.evidence
+    assert forgotten.remedy != withheld.remedy
+
+
+def test_of_what_is_no_secret_github_withholds_nothing(tmp_path):
+    assert missing_on_github(tmp_path, "me/fork", {"PLAIN": Role()}).evidence == ""
+    assert missing_on_github(tmp_path, "me/fork", {"PLAIN": Role(secret=True)}).evidence != ""
 
 
 def test_what_is_malformed_is_said_beside_what_is_missing_and_after_it():

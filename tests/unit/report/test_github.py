@@ -8,21 +8,18 @@ import re
 import pytest
 
 from precheck_lib.catalogue import CATALOGUE
-from precheck_lib.outcome import CycleRecord, Host, Source, SpecIdentity
+from precheck_lib.outcome import Host, Source, SpecIdentity
 from precheck_lib.report import check_line, finding_lines
 from precheck_lib.report.github import (
     BODY_LIMIT,
     MOST_OF_A_KIND,
-    SUMMARY_LIMIT,
-    WHO,
     annotation_lines,
     mask_lines,
     output_text,
     outputs,
-    summary,
 )
-from precheck_lib.report.text import clean
-from tests.runner_grammar import commands, read_outputs, rows
+from precheck_lib.report.wording import WHO
+from tests.runner_grammar import commands, read_outputs
 
 MESSAGE_LIMIT = 4096  # UTF-16 units, cut by the runner without a word
 
@@ -225,7 +222,9 @@ def test_the_first_failure_comes_first_and_warnings_last(make):
         make.check("c", "error", findings=[make.finding("third")]),
         make.check("d", "skipped", skipped_for="b"),
     )
-    found = annotations(report)
+    summed_up, *found = annotations(report)
+    assert summed_up.name == "error"
+    assert summed_up.value == "Your code was not tested. 2 of 4 checks did not pass: b, c."
     assert [command.name for command in found] == ["error"] * 3 + ["warning"] * 2
     told = [re.search(r"\b[a-d]: \w+", command.value)[0] for command in found]
     assert told == ["b: first", "b: second", "c: third", "a: odd", "b: odd"]
@@ -351,7 +350,7 @@ def written(make_report, **paths):
 
 
 def test_the_outputs_of_a_run_that_passed(make):
-    paths = {"folder": "/out dir", "json": "/out dir/precheck.json", "junit": "/out dir/precheck.xml"}
+    paths = {"folder": "/out dir", "json": "/out dir/precheck.json", "junit": "/out dir/junit.xml"}
     assert written(make.report(make.check("a")), **paths) == {
         "status": "ready",
         "exit-code": "0",
@@ -362,7 +361,7 @@ def test_the_outputs_of_a_run_that_passed(make):
         "host": "gpu-01-a",
         "dir": "/out dir",
         "json": "/out dir/precheck.json",
-        "junit": "/out dir/precheck.xml",
+        "junit": "/out dir/junit.xml",
     }
 
 
@@ -413,7 +412,7 @@ def test_a_path_is_given_as_it_is():
 
 
 def test_a_path_that_holds_a_secret_is_left_out_and_the_others_stay(make):
-    paths = {"folder": "/out/secret-1", "json": "/out/precheck.json", "junit": "/out/secret-1/precheck.xml"}
+    paths = {"folder": "/out/secret-1", "json": "/out/precheck.json", "junit": "/out/secret-1/junit.xml"}
     redact = {"/out/precheck.json": "/out/precheck.json"}.get
     told = written(make.report(make.check("a")), **paths, redact=lambda path: redact(path, "***"))
     assert (told["dir"], told["json"], told["junit"]) == ("", "/out/precheck.json", "")
@@ -421,129 +420,3 @@ def test_a_path_that_holds_a_secret_is_left_out_and_the_others_stay(make):
 
 def test_a_value_of_nothing_but_white_space_is_an_empty_output():
     assert output_text({"a": " \n\t", "b": ""}) == "a=\nb=\n"
-
-
-# Summary --------------------------------------------------------------------------------------------------------------
-
-
-def test_a_summary_has_verdict_findings_and_times_against_budgets(make):
-    finding = make.finding("the port is closed", evidence="refused", remedy="Start it.", retryable=True)
-    report = make.report(
-        make.check("roles", elapsed_s=0.0123, budget_s=2.0),
-        make.check("codex-tcp", "failed", findings=[finding], elapsed_s=1.5, budget_s=2.0),
-        make.check("codex", "skipped", skipped_for="codex-tcp"),
-    )
-    text = summary(report)
-    assert text.startswith("### ❌ precheck strict: not-ready on gpu\\-01\\-a\n\n")
-    assert "the machine is not fit for it" in text
-    assert "- **codex\\-tcp** (tcp\\.failed): the port is closed\n  - why: refused\n" in text
-    assert (
-        "  - what to do (the host's owner): Start it\\.\n"
-        "  - A retry may pass, once the machine is mended or free again.\n" in text
-    )
-    assert rows(text) == [
-        ["check", "outcome", "time", "budget"],
-        ["---", "---", "--:", "--:"],
-        ["roles", "passed", "0.01 s", "2 s"],
-        ["codex\\-tcp", "failed", "1.50 s", "2 s"],
-        ["codex", "skipped for codex\\-tcp", "", ""],
-    ]
-
-
-def test_a_summary_of_a_pass_is_short(make):
-    text = summary(make.report(make.check("roles")))
-    assert text.startswith("### ✅ precheck strict: ready on gpu\\-01\\-a\n")
-    assert "fit" not in text
-    assert "retry" not in text
-
-
-@pytest.mark.parametrize(
-    ("verdict", "said"),
-    [
-        ("not-ready", "the machine is not fit for it"),
-        ("cancelled", "ended before the machine was proven fit"),
-        ("error", "nor about the machine"),
-    ],
-)
-def test_a_summary_says_what_a_red_step_means(make, verdict, said):
-    assert said in summary(make.report(make.check("a", "failed"), verdict=verdict))
-
-
-def test_a_summary_that_contradicts_itself_is_red(make):
-    text = summary(make.report(make.check("a", "failed"), exit_code=0, verdict="ready"))
-    assert text.startswith("### ❌")
-    assert "the run claims exit code 0 although a did not pass" in text
-
-
-def test_a_summary_has_the_cycles(make):
-    cycles = [
-        CycleRecord(model="m|x", unload_s=0.5, absent_s=0.25, load_s=12.0, size=10, size_vram=9, context_length=4096),
-        CycleRecord(model="n"),
-    ]
-    report = make.report(make.check("residency"), cycles=cycles)
-    assert rows(summary(report))[-2:] == [
-        ["m\\|x", "0.50 s", "0.25 s", "12.00 s", "10", "9", "4096"],
-        ["n", "", "", "", "", "", ""],
-    ]
-
-
-def test_a_summary_has_warnings_and_what_the_cleanup_left(make):
-    mild = make.finding("odd", code="command.leftover", severity="warning")
-    report = make.report(
-        make.check("a", findings=[mild]), make.check("b", "failed"), remarks=["native residency remains unconfirmed"]
-    )
-    text = summary(report)
-    assert "- **a** (warning, command\\.leftover): odd\n" in text
-    assert "- **cleanup** (run\\.unconfirmed): native residency remains unconfirmed\n" in text
-
-
-def test_hostile_texts_keep_a_summary_in_its_cells_and_without_markup(make, hostile):
-    text = summary(make.hostile(hostile))
-    assert {len(row) for row in rows(text)} == {4, 7}
-    for line in text.splitlines():
-        assert line.isprintable() or "\u200b" in line
-        assert "<" not in line
-        assert "##[" not in line.replace("\\", "")[4:]
-        # Whatever is no markup of ours is escaped.
-        ours = re.sub(r"^(### . precheck|  - |- |\|)|\*\*|\(the \w+'s \w+\)|\\.", "", line)
-        assert not re.search(r"[`\[\]*_#$~]|!\[", ours), line
-
-
-def test_a_markdown_reader_finds_nothing_but_our_own_markup(make, hostile):
-    markdown = pytest.importorskip("markdown_it", reason="markdown-it-py comes with rich")
-    reader = markdown.MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    text = summary(make.hostile(hostile))
-    kinds = {
-        token.type
-        for block in reader.parse(text)
-        for token in (block, *(block.children or ()))
-        if not token.type.endswith("_close")
-    }
-    plain = {"heading_open", "paragraph_open", "bullet_list_open", "list_item_open", "inline", "text", "text_special"}
-    table = {"table_open", "thead_open", "tbody_open", "tr_open", "th_open", "td_open"}
-    assert kinds <= plain | table | {"strong_open", "softbreak", "hr"}
-    tables = [token for token in reader.parse(text) if token.type == "table_open"]
-    assert len(tables) == 2
-
-
-def test_a_summary_has_a_limit_far_below_the_runners(make):
-    finding = make.finding("ä" * 600)
-    report = make.report(*[make.check(f"check-{number}", "failed", findings=[finding]) for number in range(1000)])
-    text = summary(report)
-    assert len(text.encode()) <= SUMMARY_LIMIT <= 1 << 20
-    assert text.endswith("\n\n(cut: the reports have all of it)\n")
-    assert text.startswith("### ❌")
-
-
-def test_a_bare_url_in_a_summary_is_no_link(make):
-    report = make.report(make.check("a", "failed", findings=[make.finding("see http://evil/x and www.evil.org")]))
-    text = summary(report)
-    assert "see http&colon;//evil/x and www\\.evil\\.org" in text
-    # GitHub links a bare URL where it reads `://` or `www.` in the source.
-    assert "://" not in text
-    assert "www." not in text
-
-
-def test_texts_of_the_summary_are_cleaned_before_they_are_escaped(make):
-    report = make.report(make.check("a", "failed", findings=[make.finding("x\n| y | <b>\x1b[31m@all")]))
-    assert f"{clean('x')} \\| y \\| &lt;b\\>@\u200ball" in summary(report)

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from precheck_lib.outcome import CycleRecord, RequestRecord, Source
+from precheck_lib.outcome import CycleRecord, Observed, RequestRecord, Source
 from precheck_lib.report import json_bytes
 
 HARMFUL = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -35,6 +35,8 @@ def test_a_report_has_exactly_these_keys_in_this_order(make):
         cycles=[CycleRecord(model="m", unload_s=0.12345, reads=3, size=5, size_vram=5)],
         remarks=["one"],
         notes=["two"],
+        observed=[Observed(check="a", subject="m", fact="context length", value=65536, wanted=4096)],
+        verifies="2026-01-02T03:00:00Z",
     )
     assert json.loads(json_bytes(report)) == {
         "version": 1,
@@ -114,6 +116,8 @@ def test_a_report_has_exactly_these_keys_in_this_order(make):
         ],
         "remarks": ["one"],
         "notes": ["two"],
+        "observed": [{"check": "a", "subject": "m", "fact": "context length", "value": 65536, "wanted": 4096}],
+        "verifies": "2026-01-02T03:00:00Z",
     }
     assert list(json.loads(json_bytes(report)))[:4] == ["version", "spec", "verdict", "exit_code"]
 

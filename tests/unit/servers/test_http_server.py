@@ -11,6 +11,9 @@ from precheck_lib.bounded.budget import Budget
 from precheck_lib.bounded.journal import Journal
 from precheck_lib.errors import AnswerError, StatusError
 from precheck_lib.servers.http_server import Bounds, HttpServer
+from precheck_lib.servers.ollama import OllamaServer
+from precheck_lib.servers.openai import OpenAiServer
+from precheck_lib.servers.opencode import OpenCodeServer
 from precheck_lib.servers.words import short
 from tests.unit.residency.fakes import Clock, ClockBudget
 
@@ -37,6 +40,18 @@ def test_a_request_has_the_bounds_of_its_server_and_no_type_without_a_body(sent:
     assert (first["connect_seconds"], first["total_seconds"], first["max_body"]) == (1.5, 2.5, 77)
     assert second["total_seconds"] == 9.0
     assert second["headers"] == {"A": "b", "Content-Type": "application/json"}
+
+
+def test_a_request_is_made_under_the_name_of_its_server(sent: list[dict[str, Any]]) -> None:
+    more = {"journal": Journal(), "bounds": Bounds()}
+    HttpServer("http://h", name="it", **more).ask("GET", "/x", budget=Budget(5))
+    for server in (
+        OllamaServer("http://h/api", **more),
+        OpenCodeServer("http://h", credentials=None, **more),
+        OpenAiServer("http://h/v1", api_key="", **more),
+    ):
+        server._server.ask("GET", "/x", budget=Budget(5))
+    assert [one["peer"] for one in sent] == ["it", "Ollama", "the OpenCode Server", "the server"]
 
 
 def test_only_a_200_has_an_object(answer: Any) -> None:

@@ -193,3 +193,15 @@ def dial(stack: contextlib.ExitStack) -> Callable[..., Socket]:
 def recorded() -> Callable[[str], Any]:
     folder = Path(__file__).with_name("recorded")
     return lambda name: json.loads((folder / name).read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def refused() -> Callable[[str], bool]:
+    """Say whether nobody takes a connection at a URL."""
+
+    def look(url: str) -> bool:
+        parts = urlsplit(url)
+        with socket.socket() as client:
+            return client.connect_ex((parts.hostname, parts.port)) != 0
+
+    return look

@@ -9,8 +9,21 @@ import re
 
 import pytest
 
-from precheck_lib.simulate import FAULTS, Model, Stage, fault_named
+from precheck_lib.simulate import (
+    FAULTS,
+    HOSTILE_FAULTS,
+    OPENAI_FAULTS,
+    Model,
+    OpenAiStandIn,
+    Seen,
+    Stage,
+    fault_named,
+)
+from precheck_lib.simulate.codex_rpc import _STRUCTS
+from precheck_lib.simulate.options import STEPS, check
 
+GENERATES = ({"model": "m"}, {"model": "m", "keep_alive": 0}, {"model": "m", "prompt": "Hi"})
+OPENAI_PATHS = ("/v1/models", "/v1/chat/completions", "/v1/completions", "/health")
 # How long a client waits for a stand-in that has a fault, and for one that has none.
 SHORT, LONG = 0.2, 5.0
 # Where a fault would take longer to show than a test may, or would hold every step in turn.
@@ -118,13 +131,45 @@ def test_names_are_unique_for_each_server_and_each_is_described_in_a_sentence():
         json.dumps(dict(fault.options))
 
 
-def test_an_unknown_fault_or_option_is_an_error_that_names_the_known_ones(tmp_path):
-    with pytest.raises(ValueError, match=r"codex has no fault 'nope'; it has refuse, accept-and-silence"):
+def test_an_unknown_fault_is_an_error_that_says_what_may_have_been_meant():
+    with pytest.raises(ValueError, match=r"codex has no fault 'frame-drop'; did you mean frame-drip"):
+        fault_named("codex", "frame-drop")
+    with pytest.raises(ValueError, match=r"codex has no fault 'nope'; `.* --list codex` lists what it has"):
         fault_named("codex", "nope")
+
+
+def test_an_unknown_option_is_an_error_that_names_the_known_ones(tmp_path):
     with pytest.raises(ValueError, match=r"ollama fault 'on-cpu' has no option nope; it has model"):
         Stage(tmp_path, faults={"ollama": "on-cpu"}, fault_options={"ollama": {"nope": 1}})
-    with pytest.raises(ValueError, match="no server redis"):
-        Stage(tmp_path, faults={"redis": "refuse"})
+
+
+def test_an_unknown_server_is_an_error_that_names_the_known_ones(tmp_path):
+    with pytest.raises(ValueError, match="no server olama in it; it has codex, opencode, ollama; did you mean ollama"):
+        Stage(tmp_path, faults={"olama": "refuse"})
+
+
+def test_the_defaults_of_every_fault_are_options_that_it_takes():
+    for fault in FAULTS + HOSTILE_FAULTS + OPENAI_FAULTS:
+        check(fault, fault.options)
+
+
+@pytest.mark.parametrize("server", ["codex", "opencode", "ollama", "openai"])
+def test_every_step_that_can_be_named_is_one_that_the_server_tells_of_a_request(tmp_path, server):
+    with Stage(tmp_path) as stage, OpenAiStandIn() as openai:
+        asked = {
+            "codex": [],
+            "opencode": [("GET", step, b"") for step in STEPS["opencode"]],
+            "ollama": [
+                *(("GET", f"/api/{step}", b"") for step in ("version", "tags", "ps", "show")),
+                *(("POST", "/api/generate", json.dumps(body).encode()) for body in GENERATES),
+                ("GET", "/", b""),
+            ],
+            "openai": [("GET", path, b"") for path in OPENAI_PATHS],
+        }[server]
+        stand_in = {"codex": stage.codex, "opencode": stage.opencode, "ollama": stage.ollama, "openai": openai}[server]
+        told = {stand_in.step(Seen(method, path, {}, body, 0.0)) for method, path, body in asked}
+        told |= set(_STRUCTS) if server == "codex" else set()
+    assert told == set(STEPS[server])
 
 
 def test_options_of_the_catalogue_are_not_changed_by_a_stand_in(tmp_path):

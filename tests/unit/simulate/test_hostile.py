@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 import socket
 import ssl
@@ -36,10 +37,54 @@ def test_there_are_at_least_75_faults_each_with_a_name_and_a_sentence():
         assert re.fullmatch(r"[A-Z0-9:].*[.]", fault.description)
 
 
-def test_a_fault_that_is_none_is_refused_with_those_that_there_are():
-    with pytest.raises(ValueError, match="no hostile fault 'nonsense'; there are name-stalls, "):
+def test_a_fault_that_is_none_is_refused_with_what_may_have_been_meant():
+    with pytest.raises(ValueError, match="no hostile fault 'http-drip-boddy'; did you mean http-drip-body"):
+        HostileServer("http-drip-boddy")
+    with pytest.raises(ValueError, match=f"no hostile fault 'nonsense'; .*--list` lists all {len(HOSTILE)}"):
         HostileServer("nonsense")
     assert hostile_named("tcp-fin").layer == "tcp"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "kind", "right"),
+    [
+        ("every", "abc", TypeError, "a number of seconds from 0 to 86400"),
+        ("every", True, TypeError, "a number of seconds"),
+        ("every", -0.1, ValueError, "a number of seconds"),
+        ("every", math.nan, ValueError, "a number of seconds"),
+        ("every", math.inf, ValueError, "a number of seconds"),
+        ("after", "1", TypeError, "a whole number of at least 0"),
+        ("after", 1.0, TypeError, "a whole number"),
+        ("after", True, TypeError, "a whole number"),
+        ("after", -1, ValueError, "a whole number of at least 0"),
+        ("secure", "no", TypeError, "neither true nor false"),
+        ("secure", 1, TypeError, "neither true nor false"),
+        ("answer", b"{}", TypeError, "not a function"),
+        ("reply", "{}", TypeError, "not a function"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_at_once_with_its_name_its_value_and_what_is_right(
+    option, value, kind, right
+):
+    with pytest.raises(kind, match=f"^{re.escape(f'{option}={value!r}')} is .*{right}"):
+        HostileServer("http-drip-body", **{option: value})
+
+
+def test_an_option_that_there_is_not_is_refused():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'evry'"):
+        HostileServer("http-drip-body", evry=1)
+
+
+@pytest.mark.parametrize("value", [0, 0.5, 86400])
+def test_a_pause_can_be_any_number_of_seconds(value):
+    with HostileServer("http-drip-body", every=value) as server:
+        assert talk(server, enough=b"90000").startswith(b"HTTP/1.1 200 OK")
+
+
+@pytest.mark.parametrize("name", [fault.name for fault in HOSTILE if fault.name.startswith("ws-")])
+def test_a_fault_of_websocket_answers_a_plain_get_right(name):
+    with HostileServer(name) as server:
+        assert talk(server).endswith(b"\r\n\r\n{}")
 
 
 @pytest.mark.parametrize("name", PLAIN)
