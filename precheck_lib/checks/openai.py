@@ -44,7 +44,11 @@ class OpenAiOptions(Options, frozen=True, kw_only=True):
         str, Meta(description="The key, such as `${OPENAI_API_KEY}`; sent as a Bearer token, hidden.")
     ] = ""
     models: Annotated[
-        list[str], Meta(description="Names of models that have to be listed; each has to make a token, in this order.")
+        list[str],
+        Meta(
+            description="Names of models that have to be listed; each has to make a token, in this order. `${NAME}` may "
+            "hold several with commas between them, `${NAME:-}` none."
+        ),
     ] = msgspec.field(default_factory=list)
     completion: Annotated[
         bool,
@@ -77,7 +81,7 @@ def run(options: OpenAiOptions, context: Context) -> list[Finding]:
     url = context.text(options.url).rstrip("/")
     refuse([f"url: {text}" for text in url_problems(url)])
     key = _key(options, context)
-    names = [context.text(name) for name in options.models]
+    names = [name for written in options.models for name in _named(written, context)]
     total = min(_LIST_SECONDS, context.budget.asked)
     server = OpenAiServer(
         url,
@@ -104,6 +108,14 @@ def _key(options: OpenAiOptions, context: Context) -> str:
     if text:
         raise not_ready("roles.malformed", f"the api_key cannot be sent: {text}")
     return key
+
+
+def _named(written: str, context: Context) -> list[str]:
+    """Return the names that one of `models` stands for: one, or those that a variable holds."""
+    name = context.text(written)
+    if "${" not in written:
+        return [name]
+    return [one.strip() for one in name.split(",") if one.strip()]
 
 
 def _judge(listed: list[Listed], names: list[str], url: str) -> None:

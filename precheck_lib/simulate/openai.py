@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Flavour = Literal["vllm", "llama.cpp"]
 
+TRAINED = 40960
+"""The context that every model was trained with."""
+
 _STEPS = {"/v1/models": "models", "/v1/chat/completions": "chat", "/v1/completions": "completions"}
 _NO_TEMPLATE = (
     "As of transformers v4.44, default chat template is no longer allowed, so you must provide a chat template if the "
@@ -53,7 +56,9 @@ class OpenAiStandIn(HttpStandIn):
     """A server of OpenAI's API with these `models`, at `url`; with an `api_key` it has to be sent.
 
     llama.cpp answers completions for any name and lists its models without a key; `aliases` are the further names that
-    it lists. `fault` is a name of `OPENAI_FAULTS`, `fault_options` its parameters.
+    it lists. `context_length` is what one request can use: vLLM's `max_model_len`, and what llama.cpp's `/props` says of
+    each of its `slots`; one that is `sleeping` says so there until a completion wakes it. `fault` is a name of
+    `OPENAI_FAULTS`, `fault_options` its parameters.
     """
 
     def __init__(
@@ -63,6 +68,9 @@ class OpenAiStandIn(HttpStandIn):
         flavour: Flavour = "vllm",
         api_key: str | None = None,
         aliases: Sequence[str] = (),
+        context_length: int = TRAINED,
+        slots: int = 4,
+        sleeping: bool = False,
         fault: str | None = None,
         fault_options: Mapping[str, Any] | None = None,
         host: str = "127.0.0.1",
@@ -74,6 +82,9 @@ class OpenAiStandIn(HttpStandIn):
         self.models = [model for model in models if model != missing]
         self.api_key = api_key
         self.aliases = list(aliases)
+        self.context_length = context_length
+        self.slots = slots
+        self.sleeping = sleeping
         self.start()
 
     @property
@@ -110,7 +121,7 @@ class OpenAiStandIn(HttpStandIn):
         """Give the answer to one request."""
         at, fault = self.step(request), self.fault
         if at == "/health":
-            return self.reply(200, b"" if self.flavour == "vllm" else compact({"status": "ok"}))
+            return self._health()
         if fault.acts("unauthorized", at) or not self._authorized(request, at):
             return self._unauthorized()
         if fault.acts("loading-503", at):
@@ -119,9 +130,18 @@ class OpenAiStandIn(HttpStandIn):
             return self.reply(200, _PAGE, "text/html")
         return self._routed(connection, request, at) or self._no_route()
 
+    def _health(self) -> Reply:
+        if self.flavour == "vllm":  # it does not listen while it loads
+            return self.reply(200, b"")
+        if self.fault.acts("loading-503", "/health"):
+            return self._error(503, "Loading model")
+        return self.reply(200, compact({"status": "ok"}))
+
     def _routed(self, connection: Connection, request: Seen, at: str) -> Reply | None:
         if at == "models" and request.method == "GET":
             return self.reply(200, compact(self._list()))
+        if at == "/props" and request.method == "GET" and self.flavour == "llama.cpp":
+            return self.reply(200, compact(self._props()))
         if at in ("chat", "completions") and request.method == "POST":
             self._wait(connection)
             return self._refused(at) or self._complete(at, request)
@@ -169,11 +189,24 @@ class OpenAiStandIn(HttpStandIn):
                 "owned_by": "vllm",
                 "root": model,
                 "parent": None,
-                "max_model_len": 40960,
+                "max_model_len": self.context_length,
                 "permission": [],
             }
-        meta = {"vocab_type": 2, "n_vocab": 151936, "n_ctx_train": 40960, "n_embd": 4096}
+        context = {"n_ctx": self.context_length, "n_ctx_train": TRAINED}
+        meta = {"vocab_type": 2, "n_vocab": 151936, **context, "n_embd": 4096}
         return {**entry, "aliases": self.aliases, "tags": [], "owned_by": "llamacpp", "meta": meta}
+
+    def _props(self) -> dict[str, Any]:
+        return {
+            "default_generation_settings": {"params": {"n_predict": -1}, "n_ctx": self.context_length},
+            "total_slots": self.slots,
+            "model_alias": self.models[0] if self.models else "",
+            "model_path": "/models/model.gguf",
+            "modalities": {"vision": False, "audio": False},
+            "chat_template": "{{ messages }}",
+            "build_info": "b7100-00dc8057",
+            "is_sleeping": self.sleeping,
+        }
 
     def _wait(self, connection: Connection) -> None:
         """Let a fault keep a completion from coming, for a while or for ever."""
@@ -206,6 +239,7 @@ class OpenAiStandIn(HttpStandIn):
             return self._error(400, "model and max_tokens are needed")
         if self.flavour == "vllm" and model not in self.models:
             return self._error(404, f"The model `{model}` does not exist.", param="model")
+        self.sleeping = False
         value: dict[str, Any] = {
             "id": f"{'chatcmpl' if at == 'chat' else 'cmpl'}-0f9a",
             "object": "chat.completion" if at == "chat" else "text_completion",

@@ -25,7 +25,7 @@ STEPS: dict[str, tuple[str, ...]] = {
         "/",
     ),
     "ollama": ("version", "tags", "ps", "unload", "load", "generate", "show", "/"),
-    "openai": ("models", "chat", "completions", "/health"),
+    "openai": ("models", "chat", "completions", "/health", "/props"),
 }
 """What `at` can name, by server: the steps that a client takes there."""
 

@@ -14,13 +14,14 @@ ROOT = Path(__file__).resolve().parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+TO_COPY = sorted((ROOT / "docs" / "workflows").glob("*.yml"))
 YAMLS = re.findall(r"^```yaml\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 USES = re.compile(r"uses: (\S+)@(\S+)(?: # (\S+))?")
 
 
 def test_every_action_is_pinned_by_its_commit_and_the_same_everywhere():
     found = {}
-    for text in (*(file.read_text(encoding="utf-8") for file in WORKFLOWS), *YAMLS):
+    for text in (*(file.read_text(encoding="utf-8") for file in (*WORKFLOWS, *TO_COPY)), *YAMLS):
         for name, commit, version in USES.findall(text):
             if name != "OWNER/precheck":
                 assert re.fullmatch(r"[0-9a-f]{40}", commit), name

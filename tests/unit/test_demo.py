@@ -17,6 +17,7 @@ from precheck_lib.demo import DEMOS, Play, list_lines, shortened
 from precheck_lib.interrupt import Interrupts
 from precheck_lib.spec import load_spec
 from precheck_lib.watcher import Watcher
+from tests.junit_schema import check_consumers, parse
 from tests.runner_grammar import commands
 
 MOST_SECONDS = 3.0
@@ -80,8 +81,9 @@ SECRETS += (
 class Played:
     """A demo that has ended: its exit code, its lines, its report, and how long it took."""
 
-    def __init__(self, code, captured, report, took):
+    def __init__(self, code, captured, report, took, junit):
         self.code = code
+        self.junit = junit
         self.out = captured.out.splitlines()
         self.err = captured.err.splitlines()
         self.report = report
@@ -138,7 +140,8 @@ def play(tmp_path, monkeypatch, capfd):
             assert [secret for secret in (canary, *SECRETS) if secret in text] == []
         told = commands(captured.out) + commands(captured.err)
         assert {command.name for command in told} <= ({"error", "warning"} if on_github else set())
-        return Played(code, captured, report, took)
+        junit = tmp_path / "report.xml"
+        return Played(code, captured, report, took, junit.read_bytes() if junit.exists() else None)
 
     return carry_out
 
@@ -184,6 +187,7 @@ def test_a_fault_shows_what_it_says(play, monkeypatch, name):
     assert first["message"] in played.err[0]
     assert "strict live precheck passed" not in played.out
     assert played.took < MOST_SECONDS - (1 - QUICK)
+    check_consumers(parse(played.junit))
 
 
 def test_a_report_that_cannot_be_written_turns_a_pass_into_70(play, tmp_path):

@@ -143,6 +143,7 @@ ROWS = (
     ("errors", "exits", "needles", "sequences", "units", "versions", "views"),
     ("bounded", "catalogue", "event", "redact", "spellings", "terminal", "watcher"),
     ("outcome", "interrupt"),
+    ("bootstrap",),
     ("findings",),
     ("servers", "gpu"),
     ("residency", "report"),
@@ -183,8 +184,21 @@ def test_rooms_import_downwards_only():
     assert wrong == []
 
 
+def test_the_bootstrap_imports_nothing_else_of_precheck_and_nothing_imports_it():
+    imported = {
+        name for file in (PACKAGE / "bootstrap").glob("*.py") for name in imports_of(file) if name != "bootstrap"
+    }
+    assert imported <= {"interrupt"}
+    importers = [
+        str(file.relative_to(PACKAGE))
+        for file in PACKAGE.rglob("*.py")
+        if "bootstrap" in imports_of(file) and file.parent.name != "bootstrap"
+    ]
+    assert importers == []
+
+
 def test_only_bounded_opens_a_socket_or_starts_a_process():
-    allowed = {"bounded", "simulate"}
+    allowed = {"bounded", "simulate", "bootstrap"}  # bootstrap starts an installer, before anything else can run
     forbidden = {
         "socket",
         "subprocess",

@@ -64,6 +64,21 @@ def test_each_model_that_is_named_has_to_make_a_token(checker, serves):
     assert asked_for(server) == ["gpt-oss", "qwen3"]
 
 
+@pytest.mark.parametrize(
+    ("names", "asked"), [("gpt-oss, qwen3", ["gpt-oss", "qwen3"]), ("qwen3,", ["qwen3"]), (" ", ["qwen3"])]
+)
+def test_a_variable_may_hold_several_names_or_none(checker, serves, names, asked):
+    server = serves()
+    assert checker.passes("openai", {"url": server.url, "models": ["${M:-}"]}, env={"M": names}) == []
+    assert asked_for(server) == asked
+
+
+def test_a_comma_that_the_spec_itself_has_is_part_of_a_name(checker, serves):
+    server = serves(("a,b",))
+    assert checker.passes("openai", {"url": server.url, "models": ["a,b"]}) == []
+    assert asked_for(server) == ["a,b"]
+
+
 def test_no_token_is_asked_for_where_none_is_wanted(checker, serves):
     server = serves(fault="engine-dead-500")
     assert checker.passes("openai", {"url": server.url, "models": ["text-embed"], "completion": False}) == []

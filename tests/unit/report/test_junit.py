@@ -10,7 +10,7 @@ import pytest
 from precheck_lib.outcome import Host, Source, SpecIdentity
 from precheck_lib.report import junit_bytes
 from precheck_lib.report.junit import place
-from tests.junit_schema import check_schema, parse
+from tests.junit_schema import check_consumers, check_schema, parse
 
 
 @pytest.fixture
@@ -50,6 +50,10 @@ def test_a_run_is_one_suite_with_right_counts(all_outcomes):
 
 def test_a_run_is_valid_for_xunit(all_outcomes):
     check_schema(parse(junit_bytes(all_outcomes)))
+
+
+def test_a_run_is_read_rightly_by_what_reads_junit_files(all_outcomes):
+    check_consumers(parse(junit_bytes(all_outcomes)))
 
 
 def test_a_document_is_declared_utf_8_and_ends_with_a_newline(make):

@@ -146,6 +146,45 @@ def test_its_health_is_fine_whatever_its_engine_is(openai, ask, flavour):
     assert ask(server.url, "/chat/completions", "POST", CHAT).status == 500
 
 
+def test_llama_cpp_says_that_it_loads_in_its_health_too_and_that_it_is_well_then(openai, ask):
+    server = openai(flavour="llama.cpp", fault="loading-503", fault_options={"at": "/health", "times": 1})
+    health = [ask(server.url.removesuffix("/v1"), "/health") for _ in range(2)]
+    assert [answer.status for answer in health] == [503, 200]
+    assert health[0].json["error"]["message"] == "Loading model"
+    assert health[1].json == {"status": "ok"}
+
+
+def props(ask, server, **headers):
+    return ask(server.url.removesuffix("/v1"), "/props", headers=headers)
+
+
+def test_llama_cpp_tells_the_context_of_a_slot_and_how_many_slots_there_are(openai, ask):
+    server = openai(flavour="llama.cpp", context_length=8192, slots=2)
+    told = props(ask, server).json
+    assert (told["default_generation_settings"]["n_ctx"], told["total_slots"]) == (8192, 2)
+    meta = ask(server.url, "/models").json["data"][0]["meta"]
+    assert (meta["n_ctx"], meta["n_ctx_train"]) == (8192, 40960)
+
+
+def test_llama_cpp_tells_its_props_to_those_with_the_key_and_vllm_has_none(openai, ask):
+    server = openai(flavour="llama.cpp", api_key="k")
+    assert [props(ask, server).status, props(ask, server, Authorization="Bearer k").status] == [401, 200]
+    assert props(ask, openai()).json == {"detail": "Not Found"}
+
+
+def test_llama_cpp_that_sleeps_is_woken_by_a_completion_and_by_nothing_else(openai, ask):
+    server = openai(flavour="llama.cpp", sleeping=True)
+    ask(server.url, "/models")
+    assert [props(ask, server).json["is_sleeping"] for _ in range(2)] == [True, True]
+    ask(server.url, "/chat/completions", "POST", CHAT)
+    assert props(ask, server).json["is_sleeping"] is False
+
+
+def test_vllm_tells_the_context_of_a_model(openai, ask):
+    assert ask(openai().url, "/models").json["data"][0]["max_model_len"] == 40960
+    assert ask(openai(context_length=4096).url, "/models").json["data"][0]["max_model_len"] == 4096
+
+
 def test_loading_is_said_as_llama_cpp_says_it(openai, ask):
     answer = ask(openai(flavour="llama.cpp", fault="loading-503").url, "/models")
     assert answer.status == 503

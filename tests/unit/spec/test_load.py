@@ -111,7 +111,7 @@ def test_faults_of_the_yaml_are_spec_errors_with_the_digest(desk):
 def test_a_file_that_is_not_there_is_named_with_the_built_in_specs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert str(raised("stritc")) == (
-        "stritc:1:1: the spec cannot be read: No such file or directory; built-in specs are ollama, strict; "
+        "stritc:1:1: the spec cannot be read: No such file or directory; built-in specs are ollama, openai, strict; "
         'did you mean "strict"?'
     )
     assert str(raised("./nothing.yml")) == "./nothing.yml:1:1: the spec cannot be read: No such file or directory"
@@ -140,7 +140,7 @@ def test_a_pipe_without_a_writer_or_with_a_silent_one_does_not_hang(tmp_path):
 
 def test_a_path_that_no_file_can_have_is_a_spec_error():
     assert raised("a\0b").problems[0].text == (
-        "the spec cannot be read: no path can be that; built-in specs are ollama, strict"
+        "the spec cannot be read: no path can be that; built-in specs are ollama, openai, strict"
     )
 
 
@@ -760,7 +760,7 @@ def test_a_built_in_spec_is_found_by_name_from_any_folder(tmp_path, monkeypatch)
     spec = load_spec("strict")
     assert spec.identity.name == "strict"
     assert Path(spec.identity.path) == ROOT / "specs" / "strict.yml"
-    assert built_in_names() == ["ollama", "strict"]
+    assert built_in_names() == ["ollama", "openai", "strict"]
 
 
 def test_a_file_of_a_built_in_name_needs_its_path(tmp_path, monkeypatch):
@@ -796,7 +796,8 @@ def test_the_wheel_has_the_built_in_specs_where_the_package_looks_for_them(tmp_p
     with zipfile.ZipFile(wheel) as archive:
         files = {name for name in archive.namelist() if name.startswith("precheck_lib/specs/")}
         archive.extractall(tmp_path / "site")
-    assert files == {f"precheck_lib/specs/{file}" for file in os.listdir(ROOT / "specs")}
+    there = (path for path in (ROOT / "specs").rglob("*") if path.is_file())
+    assert files == {f"precheck_lib/{path.relative_to(ROOT)}" for path in there}
     code = """
         import sys
         sys.path.insert(0, sys.argv[1])
