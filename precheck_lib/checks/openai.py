@@ -46,8 +46,8 @@ class OpenAiOptions(Options, frozen=True, kw_only=True):
     models: Annotated[
         list[str],
         Meta(
-            description="Names of models that have to be listed; each has to make a token, in this order. `${NAME}` may "
-            "hold several with commas between them, `${NAME:-}` none."
+            description="Names of models that have to be listed; each has to make a token, in this order. `${NAME}` "
+            "may hold several with commas between them, `${NAME:-}` none."
         ),
     ] = msgspec.field(default_factory=list)
     completion: Annotated[

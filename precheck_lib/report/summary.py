@@ -22,6 +22,9 @@ TIMELINE_SECONDS = 10.0
 """A run that took longer gets a timeline: before that the table tells enough."""
 
 _MOST_BARS = 60
+_THIN = 1 / 100
+"""The part of the chart below which a bar cannot be seen."""
+
 _CUT = "\n\n(cut: the reports have all of it)\n"
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~>$])")
 _UNSAFE = re.compile(r"[^A-Za-z0-9 ._-]")
@@ -98,21 +101,36 @@ def _checks(report: Report) -> Iterator[str]:
 
 
 def _timeline(report: Report) -> Iterator[str]:
-    """Draw when each check ran. The chart's own clock begins at midnight of some day, so that no time zone matters."""
-    bars = [result for result in report.checks if result.started_s is not None][:_MOST_BARS]
-    if report.elapsed_s <= TIMELINE_SECONDS or not bars:
+    """Draw when each check ran; those that would be too thin to see share one bar.
+
+    The chart's own clock begins at midnight of some day, so that no time zone matters.
+    """
+    made = [result for result in report.checks if result.started_s is not None]
+    if report.elapsed_s <= TIMELINE_SECONDS or not made:
         return
     form = "%M:%S" if report.elapsed_s < 3600 else "%H:%M:%S"
     yield from ("", "```mermaid", "gantt", "    dateFormat YYYY-MM-DD HH:mm:ss.SSS", f"    axisFormat {form}")
-    zero = datetime(2000, 1, 1)  # noqa: DTZ001 - a moment of the chart, of no zone
-    for result in bars:
+    seen = [result for result in made if result.elapsed_s >= report.elapsed_s * _THIN or result.outcome != "passed"]
+    seen = seen[:_MOST_BARS]
+    quick = [result for result in made if result not in seen]
+    if quick:
+        starts = [result.started_s or 0.0 for result in quick]
+        ends = [start + result.elapsed_s for start, result in zip(starts, quick, strict=True)]
+        name = f"{len(quick)} quick checks" if len(quick) > 1 else quick[0].id
+        yield _bar(name, "done, ", min(starts), max(ends))
+    for result in seen:
         start = result.started_s or 0.0
-        # One of no length would be a milestone.
-        ends = [zero + timedelta(seconds=second) for second in (start, start + max(0.05, result.elapsed_s))]
-        times = ", ".join(f"{end:%Y-%m-%d %H:%M:%S}.{end.microsecond // 1000:03}" for end in ends)
         state = {"passed": "done, ", "skipped": ""}.get(result.outcome, "crit, ")
-        yield f"    {_UNSAFE.sub('_', clean(result.id, 64))} :{state}{times}"
+        yield _bar(result.id, state, start, start + result.elapsed_s)
     yield "```"
+
+
+def _bar(name: str, state: str, start: float, end: float) -> str:
+    zero = datetime(2000, 1, 1)  # noqa: DTZ001 - a moment of the chart, of no zone
+    # One of no length would be a milestone.
+    moments = [zero + timedelta(seconds=second) for second in (start, max(end, start + 0.05))]
+    times = ", ".join(f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03}" for moment in moments)
+    return f"    {_UNSAFE.sub('_', clean(name, 64))} :{state}{times}"
 
 
 def _models(report: Report) -> Iterator[str]:
@@ -144,7 +162,9 @@ def _seconds(value: float | None) -> str:
 def _word(result: CheckResult) -> str:
     if result.unmet is not None:
         return f"skipped, {_cell(result.unmet)}"
-    return f"skipped for {_cell(result.skipped_for or '')}" if result.outcome == "skipped" else result.outcome
+    if result.outcome == "skipped":
+        return f"skipped for {_cell(result.skipped_for or '')}"
+    return "passed" if result.outcome == "passed" else f"**{result.outcome}**"
 
 
 def _size(value: int | None) -> str:

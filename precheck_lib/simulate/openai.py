@@ -56,8 +56,8 @@ class OpenAiStandIn(HttpStandIn):
     """A server of OpenAI's API with these `models`, at `url`; with an `api_key` it has to be sent.
 
     llama.cpp answers completions for any name and lists its models without a key; `aliases` are the further names that
-    it lists. `context_length` is what one request can use: vLLM's `max_model_len`, and what llama.cpp's `/props` says of
-    each of its `slots`; one that is `sleeping` says so there until a completion wakes it. `fault` is a name of
+    it lists. `context_length` is what one request can use: vLLM's `max_model_len`, and what `/props` of llama.cpp says
+    of each of its `slots`; one that is `sleeping` says so there until a completion wakes it. `fault` is a name of
     `OPENAI_FAULTS`, `fault_options` its parameters.
     """
 

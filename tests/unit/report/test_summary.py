@@ -31,7 +31,7 @@ def test_a_summary_has_verdict_findings_and_times_against_budgets(make):
         ["check", "outcome", "time", "budget"],
         ["---", "---", "--:", "--:"],
         ["roles", "passed", "0.01 s", "2 s"],
-        ["codex\\-tcp", "failed", "1.50 s", "2 s"],
+        ["codex\\-tcp", "**failed**", "1.50 s", "2 s"],
         ["codex", "skipped for codex\\-tcp", "", ""],
     ]
 
@@ -125,6 +125,22 @@ def test_a_run_that_took_long_has_a_timeline(make):
         "    axisFormat %M:%S",
         "    roles :done, 2000-01-01 00:00:00.000, 2000-01-01 00:00:00.050",
         "    load :crit, 2000-01-01 00:00:00.500, 2000-01-01 00:01:01.750",
+    ]
+
+
+def test_what_would_be_too_thin_to_see_shares_a_bar(make):
+    chart = timeline(
+        make,
+        make.check("a", started_s=0.0, elapsed_s=0.01),
+        make.check("b", started_s=0.1, elapsed_s=0.2),
+        make.check("c", "error", started_s=0.4, elapsed_s=0.1),
+        make.check("d", started_s=1.0, elapsed_s=60.0),
+        seconds=62.0,
+    )
+    assert chart[3:] == [
+        "    2 quick checks :done, 2000-01-01 00:00:00.000, 2000-01-01 00:00:00.300",
+        "    c :crit, 2000-01-01 00:00:00.400, 2000-01-01 00:00:00.500",
+        "    d :done, 2000-01-01 00:00:01.000, 2000-01-01 00:01:01.000",
     ]
 
 

@@ -23,7 +23,7 @@ from precheck_lib.simulate.codex_rpc import _STRUCTS
 from precheck_lib.simulate.options import STEPS, check
 
 GENERATES = ({"model": "m"}, {"model": "m", "keep_alive": 0}, {"model": "m", "prompt": "Hi"})
-OPENAI_PATHS = ("/v1/models", "/v1/chat/completions", "/v1/completions", "/health")
+OPENAI_PATHS = ("/v1/models", "/v1/chat/completions", "/v1/completions", "/health", "/props")
 # How long a client waits for a stand-in that has a fault, and for one that has none.
 SHORT, LONG = 0.2, 5.0
 # Where a fault would take longer to show than a test may, or would hold every step in turn.
