@@ -31,7 +31,6 @@ def env_file(path: str, environment: Mapping[str, str]) -> Iterator[None]:
     with open(descriptor, "wb") as file:
         made = os.fstat(descriptor)
         try:
-            os.fchmod(descriptor, 0o600)
             file.write(data)
             file.flush()
             yield
