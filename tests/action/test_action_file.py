@@ -76,20 +76,27 @@ class Shell:
         self.script = place / "step.sh"
         self.script.write_text(STEP["run"], encoding="utf-8")
 
-    def add(self, name, version, folder=None):
-        """Add a Python of that version: it can be asked for it, and tells how it was started."""
+    def add(self, name, version, folder=None, probed=":"):
+        """Add a Python of that version: it can be asked for it, does `probed` then, and tells how it was started."""
         path = (folder or self.bin) / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        ok = "true" if version >= (3, 10) else "false"
-        path.write_text(f'#!/bin/sh\ncase "$*" in *version_info*) exec {ok};; esac\necho "$0|$*|$$"\n')
+        known = 42 + (version < (3, 10))
+        path.write_text(f'#!/bin/sh\ncase "$*" in *version_info*) {probed}; exit {known};; esac\necho "$0|$*|$$"\n')
         path.chmod(0o755)
         return path
 
+    def add_timeout(self, seconds):
+        """Add a `timeout` that is less patient than it is told to be."""
+        path, real = self.bin / "timeout", shutil.which("timeout")
+        if real is None:
+            pytest.skip("there is no timeout here")
+        path.write_text(
+            f'#!/bin/sh\n[ "$1 $2 $3" = "-s KILL 10" ] || exit 9\nshift 3; exec {real} -s KILL {seconds} "$@"\n'
+        )
+        path.chmod(0o755)
+
     def run(self, python="", **env):
         bash = shutil.which("bash")
-        for name in ("true", "false"):
-            if not (self.bin / name).exists():
-                os.symlink(shutil.which(name), self.bin / name)
         process = subprocess.Popen(
             [bash, "--noprofile", "--norc", "-e", "-o", "pipefail", str(self.script)],
             env={
@@ -147,15 +154,22 @@ def test_a_python_of_the_runners_tool_cache_is_better_than_none(shell, tmp_path)
     assert (process.returncode, started(out)[0]) == (0, "python3")
 
 
-@pytest.mark.parametrize("there", [{}, {"python3": (3, 9), "python": (2, 7)}])
-def test_without_a_python_that_will_do_there_is_an_annotation_and_an_output(shell, there):
+@pytest.mark.parametrize(
+    ("there", "seen"),
+    [
+        ({}, ""),
+        ({"python": (3, 9)}, "; python is older"),
+        ({"python3": (3, 6), "python3.10": (3, 9)}, "; python3 is older; python3.10 is older"),
+    ],
+)
+def test_without_a_python_that_will_do_there_is_an_annotation_and_an_output(shell, there, seen):
     for name, version in there.items():
         shell.add(name, version)
     process, out = shell.run()
     assert process.returncode == 70
     assert out == (
-        "::error title=precheck could not start::Your code was not tested. Python 3.10 or newer was not found on PATH. "
-        "What to do: Install it on this host, or name it with the input python.\n"
+        "::error title=precheck could not start::Your code was not tested. Python 3.10 or newer was not found on PATH "
+        f"or in the runner's tool cache{seen}. What to do: Install it on this host, or name it with the input python.\n"
     )
     assert shell.outputs.read_text() == "status=error\nexit-code=70\n"
 
@@ -173,6 +187,51 @@ def test_a_named_python_that_cannot_be_run_is_said(shell, python):
     process, out = shell.run(python=python)
     assert process.returncode == 70
     assert "The Python that the input python names cannot be run. What to do: Correct the input" in out
+
+
+HANGS = f"exec {shutil.which('sleep')} 60"
+
+
+def test_a_python_that_hangs_is_passed_over(shell):
+    shell.add_timeout(0.3)
+    shell.add("python3", (3, 11), probed=HANGS)
+    shell.add("python3.10", (3, 10))
+    assert started(shell.run()[1])[0] == "python3.10"
+
+
+def test_where_every_python_hangs_it_is_said_and_nothing_else_is(shell):
+    shell.add_timeout(0.3)
+    shell.add("python3", (3, 11), probed=HANGS)
+    process, out = shell.run()
+    assert process.returncode == 70
+    assert out.startswith("::error title=precheck could not start::")
+    assert "tool cache; python3 did not answer within 10 s. What to do" in out
+
+
+def test_a_named_python_that_hangs_is_said(shell):
+    shell.add_timeout(0.3)
+    python = shell.add("python3", (3, 11), probed=HANGS)
+    process, out = shell.run(python=str(python))
+    assert process.returncode == 70
+    assert "The Python that the input python names did not answer within 10 s." in out
+
+
+def test_a_python_that_prints_is_taken_and_what_it_prints_when_asked_is_not_shown(shell):
+    shell.add("python3", (3, 11), probed="echo '::warning::hello'; echo hello >&2")
+    _, out = shell.run()
+    assert (started(out)[0], out.count("\n")) == ("python3", 1)
+
+
+def test_a_python_below_a_folder_with_spaces_is_taken_where_it_is(shell, tmp_path):
+    python = shell.add("python3", (3, 12), tmp_path / "my tools" / "bin")
+    process, out = shell.run(PATH=f"{shell.bin}:{python.parent}")
+    assert (process.returncode, started(out)[0]) == (0, "python3")
+
+
+def test_a_program_that_is_no_python_never_passes_for_a_gate(shell):
+    process, out = shell.run(python=shutil.which("true"))
+    assert process.returncode == 70
+    assert "The Python that the input python names cannot be run." in out
 
 
 def test_the_python_of_these_tests_is_found_new_enough(shell):
