@@ -43,7 +43,14 @@ def test_a_workflow_has_no_rights_that_it_does_not_name_and_every_job_has_an_end
 def test_the_scripts_that_ci_runs_are_there():
     text = "\n".join(file.read_text(encoding="utf-8") for file in WORKFLOWS) + (ROOT / ".ci" / "run").read_text()
     named = set(re.findall(r"\bscripts/[a-z-]+", text))
-    assert {"scripts/check", "scripts/docs", "scripts/lint", "scripts/test", "scripts/test-action", "scripts/test-live"} <= named
+    assert {
+        "scripts/check",
+        "scripts/docs",
+        "scripts/lint",
+        "scripts/test",
+        "scripts/test-action",
+        "scripts/test-live",
+    } <= named
     for name in named:
         assert (ROOT / name).stat().st_mode & 0o111, name
 

@@ -60,6 +60,12 @@ def test_a_server_that_takes_no_connection_is_named_too():
     assert (error.peer, error.received) == (f"Ollama at http://127.0.0.1:{port}", 0)
 
 
+def test_a_server_of_websocket_that_takes_no_connection_is_named_too():
+    with black_hole() as port, pytest.raises(DeadlineError) as caught:
+        websocket.open_session(f"ws://127.0.0.1:{port}/", budget=Budget(LIMIT), journal=Journal(), peer="Codex")
+    assert (caught.value.peer, caught.value.received) == (f"Codex at ws://127.0.0.1:{port}", 0)
+
+
 def test_a_handshake_names_its_server(serve):
     server = serve(sending(b""))
     with pytest.raises(DeadlineError) as caught:

@@ -70,7 +70,7 @@ def begun(program):
     yield start
     for child in children:
         with child:
-            child.terminate()
+            child.kill()
 
 
 def test_a_command_has_the_variables_and_its_output_alone_is_printed(around):
@@ -151,8 +151,8 @@ def test_a_signal_is_handed_on_and_the_folder_is_gone_after_it(begun, tmp_path, 
     block = f"import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [{int(number)}]); "
     child = begun("--", PYTHON, "-c", block + answer)
     child.send_signal(number)
-    assert child.stdout.read() == f"{number.name}\n"
-    assert child.wait(10) == 0
+    assert child.communicate(timeout=10) == (f"{number.name}\n", None)
+    assert child.returncode == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -162,9 +162,14 @@ def test_a_signal_that_ends_the_command_is_in_the_exit_code(begun):
     assert child.wait(10) == 128 + signal.SIGTERM
 
 
-def test_the_command_begins_with_the_signals_that_its_caller_lets_through(around):
+@pytest.mark.parametrize("blocked", [[], [signal.SIGUSR2]])
+def test_the_command_begins_with_the_signals_that_its_caller_lets_through(program, blocked):
+    caller = f"import os, signal, sys; signal.pthread_sigmask(signal.SIG_SETMASK, {[int(one) for one in blocked]}); "
     show = "import signal; print(signal.pthread_sigmask(signal.SIG_BLOCK, []), signal.getsignal(signal.SIGHUP).name)"
-    assert around("--", PYTHON, "-c", show).stdout == "set() SIG_DFL\n"
+    command = [PYTHON, "-c", caller + "os.execv(sys.argv[1], sys.argv[1:])"]
+    command += program("--", PYTHON, "-c", show)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True)
+    assert ended.stdout == f"{set(blocked)} SIG_DFL\n"
 
 
 @pytest.mark.skipif(not hasattr(signal, "sigwaitinfo"), reason="who sent a signal cannot be known here")
