@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from precheck_lib.bounded.budget import Budget
@@ -25,6 +26,10 @@ MARK = "XDG_PRECHECK_CHILD"
 
 _SECONDS = 0.5
 """How long one look may take; on a machine that is not busy it takes milliseconds."""
+
+_LOOKS = 5
+_BETWEEN_SECONDS = 0.002
+_PF_KTHREAD = 0x00200000  # include/linux/sched.h
 
 
 def find_marked(children: Mapping[str, int]) -> dict[str, list[int]]:
@@ -61,24 +66,55 @@ def _look(children: dict[str, int]) -> dict[str, list[int]]:
 def _linux(oldest: int, known: set[int]) -> Iterator[tuple[int, str]]:
     # By hand: psutil takes three times as long for each process, and a machine with many GPUs has thousands.
     since = _started(oldest)
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit() or int(entry) in known or _started(int(entry)) < since:
-            continue
-        with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as file:
-            for line in file.read().split(b"\0"):  # a corpse has none
+    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+    pids = [pid for pid in pids if pid not in known and _started(pid) >= since]
+    for _ in range(_LOOKS):
+        bare = []
+        for pid in pids:
+            environment = _environment(pid)
+            if not environment and _may_have_one(pid):
+                bare.append(pid)
+            for line in environment.split(b"\0"):
                 name, _, value = line.partition(b"=")
                 if name == MARK.encode():
-                    yield int(entry), value.decode("ascii", "replace")
+                    yield pid, value.decode("ascii", "replace")
+        if not bare:
+            return
+        # In the middle of an exec the old environment is gone and the new one is not there yet.
+        pids = bare
+        time.sleep(_BETWEEN_SECONDS)
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _may_have_one(pid: int) -> bool:
+    """Whether a process is neither a corpse nor a thread of the kernel, which have no environment, nor out of reach."""
+    fields = _stat(pid)
+    if not fields or fields[0] in (b"Z", b"X") or int(fields[6]) & _PF_KTHREAD:
+        return False
+    return os.access(f"/proc/{pid}/environ", os.R_OK)
 
 
 def _started(pid: int) -> int:
     """Return when a process began, in ticks since the machine did; 0 where it cannot be told."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields else 0
+
+
+def _stat(pid: int) -> list[bytes]:
+    """Return the fields of a process from its state on (the third of proc(5)); none where it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name comes second, in brackets, and may hold anything; the start is the 22nd field.
-            return int(file.read().rpartition(b")")[2].split()[19])
-    except (OSError, IndexError, ValueError):
-        return 0
+            # The name comes second, in brackets, and may hold anything.
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
 
 
 def _elsewhere(oldest: int, known: set[int]) -> Iterator[tuple[int, str]]:

@@ -133,15 +133,18 @@ def _kill(children: list[Child]) -> dict[str, list[int]]:
     for child in children:
         pids = found.get(child.token, [])
         child.others, child.away = len(pids), sum(_session(pid) not in (child.pid, None) for pid in pids)
+    quiet = 0
     while True:
-        # A process may fork between the look and the kill: look again until nothing new is found.
+        # A process may fork between the look and the kill, or fork and end during the look, which then sees neither:
+        # look again until twice in a row nothing is found.
         for child in children:
             child.signal_group(signal.SIGKILL)
         living = set(itertools.chain.from_iterable(found.values()))
         for pid in living:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        if not living and all(child.has_exited() for child in children):
+        quiet = 0 if living else quiet + 1
+        if quiet > 1 and all(child.has_exited() for child in children):
             return {}
         spent = time.monotonic() - began
         if spent > (_PATIENCE_SECONDS if living - killed else _REAP_SECONDS):

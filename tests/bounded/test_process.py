@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -541,6 +542,46 @@ def test_only_what_is_no_older_than_the_child_is_looked_at(family, monkeypatch):
     assert result.stdout.decode().strip() not in looked_at, "how the child itself ends is seen without that"
     assert str(os.getpid()) not in looked_at
     assert "1" not in looked_at
+
+
+def test_what_is_in_the_middle_of_an_exec_is_found_a_moment_later(family, monkeypatch):
+    # The old environment is gone then, and the new one is not there yet.
+    bare: list[int] = []
+    real = marked._environment
+
+    def environment(pid: int) -> bytes:
+        found = real(pid)
+        if marked.MARK.encode() in found and bare.count(pid) < 3:
+            bare.append(pid)
+            return b""
+        return found
+
+    monkeypatch.setattr(marked, "_environment", environment)
+    result = run(family.python(LEAVE["orphaned-without-the-pipe"].format(sleep=SLEEP.strip()) + "\ntime.sleep(0.2)"))
+    assert result.leftover
+    assert max(bare.count(pid) for pid in bare) == 3
+    assert family.alive() == []
+
+
+def test_what_forks_and_ends_during_a_look_is_found_by_the_next(family, monkeypatch):
+    real, looks = marked._look, []
+
+    def look(children: dict[str, int]) -> dict[str, list[int]]:
+        looks.append(children)
+        return real(children) if len(looks) > 1 else {}
+
+    monkeypatch.setattr(marked, "_look", look)
+    run(family.python(LEAVE["orphaned-without-the-pipe"].format(sleep=SLEEP.strip()) + "\ntime.sleep(0.2)"))
+    assert family.alive() == []
+
+
+def test_a_process_without_an_environment_is_not_waited_for_long(family):
+    with subprocess.Popen(["/bin/sleep", "60"], env={}) as bare:
+        began = time.monotonic()
+        assert marked.find_marked({"token": os.getpid()}) == {}
+        assert time.monotonic() - began < 0.5
+        assert bare.poll() is None
+        bare.kill()
 
 
 def test_where_there_is_no_proc_the_marks_are_found_as_well(family, monkeypatch):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from tests.contract.harness import COMMAND, FORKING
+from tests.contract.harness import COMMAND, FORKING, begin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -121,7 +121,7 @@ def write_all(
         out, err, code = _on_a_terminal(folder, env, arguments)
     else:
         with FORKING:
-            process = subprocess.Popen(
+            process = begin(
                 [*COMMAND, *arguments],
                 env=env,
                 cwd=folder / "cwd",

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from precheck_lib.simulate import Model, Stage
+from tests.contract import harness
 from tests.contract.harness import open_stage, start_precheck, write_strict
+from tests.contract.warm import WarmServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,6 +44,18 @@ def stage(make_stage: Callable[..., Stage]) -> Stage:
     return make_stage()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _warm() -> Iterator[None]:
+    """What most runs are forked from (`warm.py`); PRECHECK_TESTS_COLD=1 begins each of them as a user does."""
+    if sys.platform != "linux" or os.environ.get("PRECHECK_TESTS_COLD"):
+        yield
+        return
+    harness.server = WarmServer()
+    yield
+    harness.server.close()
+    harness.server = None
+
+
 class _Background:
     """A run of the unmodified strict spec on an Ollama whose model never leaves: it goes on while other tests do."""
 
@@ -65,7 +81,7 @@ class _Background:
 
 @pytest.fixture(scope="session", autouse=True)
 def thirty_seconds(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    _warm: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[_Background | None]:
     """The run that waits out 30 s, begun with the first test where one that wants it is to come."""
     if not any(item.get_closest_marker("thirty_seconds") for item in request.session.items):

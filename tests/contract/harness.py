@@ -27,6 +27,7 @@ import yaml
 
 from precheck_lib.simulate import Stage
 from precheck_lib.simulate.loopback import Connection, Gone, LoopbackServer
+from tests.contract.warm import WarmProcess, WarmServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -76,6 +77,11 @@ def command_of(root: Path) -> tuple[str, ...]:
 
 
 COMMAND = command_of(ROOT)
+
+server: WarmServer | None = None
+"""What `begin` forks from, while there is one (`conftest.py`)."""
+
+_STREAMS = frozenset({"stdin", "stdout", "stderr"})
 
 READS = ("opencode-health", "opencode-capabilities", "opencode-config", "opencode-providers", "ollama-tags")
 
@@ -226,6 +232,17 @@ def _case(element: ET.Element) -> Case:
     return Case("passed", system_out=out)
 
 
+def begin(arguments: list[str], *, env: Mapping[str, str], cwd: str | Path, **popen: Any) -> subprocess.Popen[bytes]:
+    """Begin a process: `COMMAND` on a server that has imported it already, where nothing decides about its start.
+
+    The caller holds `FORKING`, and gives all three streams.
+    """
+    fixed = any(name.startswith("PYTHON") or name in ("LANG", "LC_CTYPE") for name in env)
+    if server is None or fixed or not popen.keys() <= _STREAMS or tuple(arguments[: len(COMMAND)]) != COMMAND:
+        return subprocess.Popen(arguments, env=env, cwd=cwd, **popen)
+    return WarmProcess(server, arguments[len(COMMAND) :], env=env, cwd=cwd, **popen)
+
+
 class Running:
     """A run that goes on: `process`, its report files `json` and `junit`, and `finish` to wait for its end."""
 
@@ -251,7 +268,7 @@ class Running:
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         try:
             with FORKING:
-                self.process = subprocess.Popen(
+                self.process = begin(
                     arguments,
                     env=self.env,
                     cwd=place / "cwd" if cwd is None else cwd,
