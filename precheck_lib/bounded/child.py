@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from precheck_lib.bounded.marked import MARK
+from precheck_lib.bounded.marked import MARK, find_marked
 from precheck_lib.bounded.thread import call_bounded
 from precheck_lib.errors import DeadlineError
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _READ = 65536
 _STDERR = 2048
+_ROUNDS = 100  # of killing what goes on starting others
 _LAST_OF_UTF_8 = re.compile(rb"[\xc2-\xf4][\x80-\xbf]{0,3}\Z")
 
 Ended = Literal[
@@ -108,18 +109,28 @@ def _why_not(program: str, error: OSError | ValueError) -> tuple[Ended, str]:
     return ("wrong-format", "") if number == errno.ENOEXEC else ("failed", os.strerror(errno.ENOENT))
 
 
-def _end_at_once(process: subprocess.Popen[bytes]) -> None:
-    """End one that began only when nobody waited for it any more."""
-    with process, contextlib.suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
+def _end_at_once(process: subprocess.Popen[bytes], token: str) -> None:
+    """End one that began only when nobody waited for it any more, and what it may have started in that moment."""
+    with process:
+        quiet = 0
+        for _ in range(_ROUNDS):
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            found = find_marked({token: process.pid}).get(token, [])
+            for pid in found:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            quiet = 0 if found else quiet + 1
+            if quiet > 1:
+                return
 
 
 class Child:
-    """One running child, its pipes and what it has printed."""
+    """One child, its pipes and what it has printed; `start` begins it."""
 
     process: subprocess.Popen[bytes] | None = None
 
-    def __init__(self, command: Command, max_stdout: int, budget: Budget) -> None:
+    def __init__(self, max_stdout: int) -> None:
         self.token = secrets.token_hex(8)
         self.max_stdout = max_stdout
         self.stdout = bytearray()
@@ -136,15 +147,21 @@ class Child:
         self.status_lost = False
         self._starting = threading.Lock()
         self._given_up = False
-        name = command.argv[0]
+
+    def start(self, command: Command, budget: Budget) -> None:
+        """Begin it, by the end of the budget; where it cannot be, `result` says so.
+
+        What is raised may come when it has just begun: then there is a `process`, and the caller ends it.
+        """
         never_began: tuple[Ended, str] | None = None
         try:
             # A folder of PATH, or the program, may lie on a mount that does not answer: a look at it cannot be ended
             # then, and starting it would hold whoever does it until the kernel has read the file.
             never_began = call_bounded(lambda: self._start(command), budget=budget, phase="child")
         except DeadlineError:
-            self._give_up()
-            never_began = "deadline", f"the folders of PATH did not answer when {name} was looked for and started"
+            if self._give_up():
+                name = command.argv[0]
+                never_began = "deadline", f"the folders of PATH did not answer when {name} was looked for and started"
         except BaseException:
             self._give_up()
             raise
@@ -177,15 +194,14 @@ class Child:
             if not self._given_up:
                 self.process = process
                 return None
-        _end_at_once(process)
+        _end_at_once(process, self.token)
         return None
 
-    def _give_up(self) -> None:
+    def _give_up(self) -> bool:
+        """Wait no longer for its start; returns whether it has not begun (if it still does, it is ended at once)."""
         with self._starting:
-            self._given_up = True
-            process, self.process = self.process, None
-        if process is not None:
-            _end_at_once(process)
+            self._given_up = self.process is None
+            return self._given_up
 
     @property
     def pid(self) -> int:

@@ -51,7 +51,8 @@ def run_children(
     budget.check("child")
     try:
         for command in commands:
-            children.append(Child(command, max_stdout, budget))  # noqa: PERF401 - known, should the next one fail
+            children.append(Child(max_stdout))  # known before it begins: a signal in that moment has to end it too
+            children[-1].start(command, budget)
         if meanwhile is not None:
             meanwhile()
         _watch(children, budget)

@@ -59,6 +59,13 @@ class Offspring:
         """A budget that ends 0.1 s after so many are ready; the block has to end within `overrun` seconds more."""
         return deadline_when(lambda: len(os.listdir(self.folder)) >= count, overrun=overrun)
 
+    def wait_until_ready(self) -> None:
+        """Wait until one is; fails when none becomes so."""
+        until = time.monotonic() + 10
+        while not os.listdir(self.folder):
+            assert time.monotonic() < until, "nothing has begun"
+            time.sleep(0.002)
+
     def alive(self, patience: float = 2.0) -> list[psutil.Process]:
         """Give those that are still there after a moment: what is killed goes at its next turn on a busy processor."""
         until = time.monotonic() + patience

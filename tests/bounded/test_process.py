@@ -23,7 +23,7 @@ from precheck_lib.errors import Cancelled, DeadlineError
 from tests.bounded.offspring import ENV, LEAVE, OVERRUN, SLEEP, Offspring
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 LIMIT = 0.3
 
@@ -455,6 +455,52 @@ def test_a_signal_ends_them_at_once(code, family, cancel, ends_within):
     with ends_within(0.2, overrun=OVERRUN), pytest.raises(Cancelled):
         run_children([family.python(code) for _ in range(3)], budget=Budget(30, cancel=cancel))
     timer.join()
+    assert family.alive() == []
+
+
+AWAY = "if os.fork() == 0: os.setsid(); " + SLEEP + "\ntime.sleep(60)"
+"""A child that waits, as does one of its own in a session of its own, which is ready."""
+
+
+@pytest.mark.parametrize(
+    "error", [Cancelled(15), DeadlineError("over", phase="child", seconds=1)], ids=["cancelled", "deadline"]
+)
+def test_a_child_that_has_just_begun_at_the_end_is_ended_with_all_that_it_started(family, monkeypatch, error):
+    def call(start: Callable[[], object], **_: object) -> object:
+        start()
+        family.wait_until_ready()
+        raise error
+
+    monkeypatch.setattr(child, "call_bounded", call)
+    with contextlib.suppress(Cancelled):
+        (result,) = run_children([family.python(AWAY)], budget=Budget(LIMIT))
+        assert result.ended == "deadline"
+    assert family.alive() == []
+
+
+def test_what_begins_only_when_nobody_waits_any_more_is_ended_with_all_that_it_started(family, monkeypatch):
+    popen = child.subprocess.Popen
+    may_begin = threading.Event()
+    threads = []
+
+    def late(*arguments: object, **more: object) -> object:
+        may_begin.wait(10)
+        begun = popen(*arguments, **more)
+        family.wait_until_ready()
+        return begun
+
+    def call(start: Callable[[], object], **_: object) -> object:
+        threads.append(threading.Thread(target=start))
+        threads[0].start()
+        raise DeadlineError("over", phase="child", seconds=1)
+
+    monkeypatch.setattr(child.subprocess, "Popen", late)
+    monkeypatch.setattr(child, "call_bounded", call)
+    (result,) = run_children([family.python(AWAY)], budget=Budget(1))
+    assert result.ended == "deadline"
+    monkeypatch.undo()
+    may_begin.set()
+    threads[0].join(10)
     assert family.alive() == []
 
 
