@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _READ = 65536
 _STDERR = 2048
+_FORK_SECONDS = 0.15
 _ROUNDS = 100  # of killing what goes on starting others
 _LAST_OF_UTF_8 = re.compile(rb"[\xc2-\xf4][\x80-\xbf]{0,3}\Z")
 
@@ -146,7 +147,9 @@ class Child:
         self.stubborn = False
         self.status_lost = False
         self._starting = threading.Lock()
-        self._given_up = False
+        self._given_up = threading.Event()
+        self._is_forking = False
+        self._is_decided = threading.Event()
 
     def start(self, command: Command, budget: Budget) -> None:
         """Begin it, by the end of the budget; where it cannot be, `result` says so.
@@ -174,10 +177,20 @@ class Child:
             os.set_blocking(pipe.fileno(), False)
 
     def _start(self, command: Command) -> tuple[Ended, str] | None:
+        try:
+            return self._begin(command)
+        finally:
+            self._is_decided.set()
+
+    def _begin(self, command: Command) -> tuple[Ended, str] | None:
         """Start it, or say why it cannot be; started after it was given up it is ended at once."""
         state, program = find_program(command.argv[0], command.env.get("PATH", os.defpath))
         if state != "exit":
             return state, program
+        with self._starting:
+            if self._given_up.is_set():
+                return None
+            self._is_forking = True
         try:
             process = subprocess.Popen(
                 [program, *command.argv[1:]],
@@ -191,7 +204,7 @@ class Child:
         except (OSError, ValueError) as error:  # ValueError: a NUL in an argument or in the environment
             return _why_not(program, error)
         with self._starting:
-            if not self._given_up:
+            if not self._given_up.is_set():
                 self.process = process
                 return None
         _end_at_once(process, self.token)
@@ -200,8 +213,16 @@ class Child:
     def _give_up(self) -> bool:
         """Wait no longer for its start; returns whether it has not begun (if it still does, it is ended at once)."""
         with self._starting:
-            self._given_up = self.process is None
-            return self._given_up
+            if not self._is_forking:
+                self._given_up.set()
+        if self._is_forking:
+            # It is a matter of milliseconds, unless the kernel cannot read the program. This process may end now, and
+            # the thread that would see it begin with it.
+            self._is_decided.wait(_FORK_SECONDS)
+        with self._starting:
+            if self.process is None:
+                self._given_up.set()
+            return self.process is None
 
     @property
     def pid(self) -> int:

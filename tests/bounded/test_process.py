@@ -478,6 +478,52 @@ def test_a_child_that_has_just_begun_at_the_end_is_ended_with_all_that_it_starte
     assert family.alive() == []
 
 
+def test_what_is_about_to_begin_when_the_run_is_cancelled_is_waited_for_and_ended(family, monkeypatch):
+    # Nobody else would end it: the process may be at its own end, and the thread that sees it begin goes with it.
+    popen, threads = child.subprocess.Popen, []
+    forked = threading.Event()
+
+    def slow(*arguments: object, **more: object) -> object:
+        begun = popen(*arguments, **more)
+        family.wait_until_ready()
+        forked.set()
+        time.sleep(0.05)
+        return begun
+
+    def call(start: Callable[[], object], **_: object) -> object:
+        threads.append(threading.Thread(target=start))
+        threads[0].start()
+        forked.wait(10)
+        raise Cancelled(15)
+
+    monkeypatch.setattr(child.subprocess, "Popen", slow)
+    monkeypatch.setattr(child, "call_bounded", call)
+    with pytest.raises(Cancelled):
+        run_children([family.python(AWAY)], budget=Budget(1))
+    assert family.alive(patience=0) == []
+    threads[0].join(10)
+
+
+def test_a_program_that_is_found_only_when_nobody_waits_any_more_is_not_started(family, monkeypatch):
+    found, threads, real = threading.Event(), [], child.find_program
+
+    def find(*arguments: str) -> object:
+        found.wait(10)
+        return real(*arguments)
+
+    def call(start: Callable[[], object], **_: object) -> object:
+        threads.append(threading.Thread(target=start))
+        threads[0].start()
+        raise DeadlineError("over", phase="child", seconds=1)
+
+    monkeypatch.setattr(child, "find_program", find)
+    monkeypatch.setattr(child, "call_bounded", call)
+    (result,) = run_children([family.python("open(sys.argv[1], 'w')", str(family.folder / "ran"))], budget=Budget(1))
+    found.set()
+    threads[0].join(10)
+    assert (result.ended, list(family.folder.iterdir())) == ("deadline", [])
+
+
 def test_what_begins_only_when_nobody_waits_any_more_is_ended_with_all_that_it_started(family, monkeypatch):
     popen = child.subprocess.Popen
     may_begin = threading.Event()
