@@ -80,6 +80,7 @@ class Ending:
             report.verdict, report.exit_code = "cancelled", 128 + (self.interrupts.stop.signum or 0)
         if report.exit_code == 0 and self.terminal.broken:
             _unwritten(report, ["stdout cannot be written, so nobody can see that this passed"])
+        self._look_back(report)
         unused = _PATIENCE_SECONDS if report.budget_s is None else report.budget_s - report.elapsed_s
         end = time.monotonic() + min(_PATIENCE_SECONDS, max(_LEAST_SECONDS, unused))
         self.terminal.end = end
@@ -92,6 +93,7 @@ class Ending:
                 self.terminal.err(f"precheck: {line}")
             if could_pass and report.exit_code:
                 self._tell_github(report, files)
+        self._remember(report)
         self.annotate(report)
         for line in finding_lines(report):
             self.terminal.err(line)
@@ -100,6 +102,18 @@ class Ending:
         if self.only_warn and report.verdict == "not-ready":
             return 0
         return report.exit_code
+
+    def _look_back(self, report: Report) -> None:
+        if self.on_github and report.verifies is None:
+            from precheck_lib.history import look_back
+
+            report.lately = look_back(self.env)
+
+    def _remember(self, report: Report) -> None:
+        if self.on_github:
+            from precheck_lib.history import remember
+
+            remember(report, self.env)
 
     def annotate(self, report: Report) -> None:
         """Write the annotations of a report, where the runner reads what is printed."""

@@ -120,13 +120,24 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     python: str
 
 
+class Lately(msgspec.Struct, frozen=True, kw_only=True):
+    """What the earlier `runs` of the last 24 hours on this host have found: in how many of them each code was.
+
+    `before` are the codes that an earlier attempt of this very run (GitHub's re-run) has found here.
+    """
+
+    runs: int
+    codes: dict[str, int]
+    before: tuple[str, ...] = ()
+
+
 class Report(msgspec.Struct, kw_only=True):
     """A whole run as a value: all that the writers in `report/` know.
 
     `verdict` and `exit_code` follow CONTRACT A6; `started` is ISO 8601 in UTC; `remarks` are lines that belong on
     stderr but to no check (a cleanup that failed, a child the kernel holds); `notes` say what kind of run it was where
     that matters (only a part of the spec), and are no fault. `observed` is what was seen of servers and models.
-    A run that verifies an earlier one has that one's `started` in `verifies`.
+    A run that verifies an earlier one has that one's `started` in `verifies`. `lately` is what is known of others.
     """
 
     version: int = 1
@@ -144,6 +155,7 @@ class Report(msgspec.Struct, kw_only=True):
     notes: list[str] = msgspec.field(default_factory=list)
     observed: list[Observed] = msgspec.field(default_factory=list)
     verifies: str | None = None
+    lately: Lately | None = None
 
 
 __all__ = [
@@ -151,6 +163,7 @@ __all__ = [
     "CycleRecord",
     "Finding",
     "Host",
+    "Lately",
     "Observed",
     "OutcomeWord",
     "Report",

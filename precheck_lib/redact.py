@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from precheck_lib.needles import SHORTEST, Needles
 from precheck_lib.sequences import without_sequences
-from precheck_lib.spellings import as_bytes, spellings
+from precheck_lib.spellings import as_bytes, quoted_twice, spellings
 from precheck_lib.views import unescaped, without_escapes
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ class Redactor:
             inside = _inside(value)
             for secret in parts(value):
                 forms = {seen for form in spellings(secret) for seen in _seen(form) if len(seen) >= SHORTEST}
+                if len(without_escapes(secret).strip()) < SHORTEST or len(secret.replace("\\", "")) < SHORTEST:
+                    forms |= quoted_twice(secret)
                 self._whole |= forms
                 # How a document begins is no secret.
                 if inside is None or secret.strip() != value.strip():

@@ -30,6 +30,14 @@ def spellings(secret: str) -> set[str]:
     return made
 
 
+def quoted_twice(secret: str) -> set[str]:
+    """Return JSON inside of JSON, for a secret that is too short to be looked for once its escapes are undone."""
+    forms = set()
+    for once in (json.dumps(secret), json.dumps(secret, ensure_ascii=False)):
+        forms |= {json.dumps(once)[3:-3], json.dumps(once, ensure_ascii=False)[3:-3]}
+    return forms
+
+
 def _quoted(text: str) -> Iterator[str]:
     for form in (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]):
         yield form

@@ -16,7 +16,7 @@ from precheck_lib.needles import SHORTEST
 from precheck_lib.redact import parts
 from precheck_lib.report.junit import place
 from precheck_lib.report.text import clean
-from precheck_lib.report.wording import WHO, all_failures, host_name, is_bad, retry_text, warnings
+from precheck_lib.report.wording import WHO, all_failures, host_name, is_bad, lately_text, retry_text, warnings
 from precheck_lib.spellings import as_bytes
 
 if TYPE_CHECKING:
@@ -75,11 +75,12 @@ def annotation_lines(report: Report, *, workspace: str | None, only_warn: bool =
         lines[kind].append(_command(kind, f"precheck: {host_name(report)} {word}", text, ""))
     for check, finding, source in all_failures(report):
         title = f"precheck: {host_name(report)} {word} - {clean(finding.code, 100)}"
-        lines[kind].append(_command(kind, title, _body(begin, check, finding), _where(source, workspace)))
+        body = _body(begin, check, finding, lately_text(report, finding))
+        lines[kind].append(_command(kind, title, body, _where(source, workspace)))
     for result in report.checks:
         for finding in warnings(result):
             title = f"precheck: {host_name(report)} - {clean(finding.code, 100)}"
-            body = _body("", result.id, finding)
+            body = _body("", result.id, finding, "")
             lines["warning"].append(_command("warning", title, body, _where(result.source, workspace)))
     return [line for kind, found in lines.items() for line in _limited(found, kind, report)]
 
@@ -92,8 +93,8 @@ def _limited(lines: list[str], kind: str, report: Report) -> list[str]:
     return [*kept, _command(kind, f"precheck: {host_name(report)}", text, "")]
 
 
-def _body(begin: str, check: str, finding: Finding) -> str:
-    """Write: your code was not tested; what is wrong; why; what to do and who can; whether to retry.
+def _body(begin: str, check: str, finding: Finding, lately: str) -> str:
+    """Write: your code was not tested; what is wrong; why; what to do and who can; whether to retry; how often lately.
 
     What does not fit is cut where there is most of it, so that every part is there.
     """
@@ -106,6 +107,7 @@ def _body(begin: str, check: str, finding: Finding) -> str:
         parts.append((f"What to do ({WHO[finding.who]}): ", finding.remedy))
     fixed = [begin] if begin else []
     end = [retry_text(finding)] if finding.severity == "error" else []
+    end += [lately] if lately else []
     room = BODY_LIMIT - sum(len(text) + 1 for text in (*fixed, *end)) - sum(len(label) + 2 for label, _ in parts)
     texts = _fitted([text for _, text in parts], room)
     told = [_sentence(label + text) for (label, _), text in zip(parts, texts, strict=True)]

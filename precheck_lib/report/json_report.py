@@ -60,6 +60,7 @@ def json_bytes(report: Report) -> bytes:
         "notes": list(report.notes),
         "observed": [_pick(one, ("check", "subject", "fact", "value", "wanted")) for one in report.observed],
         "verifies": report.verifies,
+        "lately": None if report.lately is None else _pick(report.lately, ("runs", "codes")),
     }
     text = json.dumps(document, ensure_ascii=False, indent=2)
     return _HARMFUL.sub(_escape, _SURROGATE.sub("\ufffd", text)).encode() + b"\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from precheck_lib.catalogue import CATALOGUE
 from precheck_lib.report.text import clean
-from precheck_lib.report.wording import WHO, all_failures, host_name, retry_text, warnings
+from precheck_lib.report.wording import WHO, all_failures, host_name, lately_text, retry_text, warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +55,8 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"- {_cell(note, 600)}"
     for check, finding, _ in found:
         yield from _finding(check, finding)
+        if lately := lately_text(report, finding):
+            yield f"  - {lately}"
     for result in report.checks:
         for finding in warnings(result):
             yield from _finding(result.id, finding, "warning, ")

@@ -111,6 +111,19 @@ def retry_text(finding: Finding) -> str:
     )
 
 
+def lately_text(report: Report, finding: Finding) -> str:
+    """Say how often the same was found on this host lately; nothing where that is not known."""
+    known = report.lately
+    if known is None:
+        return ""
+    times = known.codes.get(finding.code, 0)
+    if known.runs == 1:
+        text = f"On this host: the one earlier run of the last 24 h {'had it too' if times else 'did not have it'}."
+    else:
+        text = f"On this host: {times or 'none'} of the {known.runs} earlier runs of the last 24 h had it."
+    return text + (" So did an earlier attempt of this run." if finding.code in known.before else "")
+
+
 def advice(finding: Finding) -> list[str]:
     """Write what stands below the message of a finding: the cause, the next step, whether to retry.
 

@@ -70,8 +70,6 @@ def test_a_secret_survives_in_none_of_its_spellings(secrets, spellings, between)
         for spelling in spellings:
             form = SPELLINGS[spelling](secret).strip("'\"=")
             event(spelling)
-            if spelling == "JSON in JSON" and len(secret.replace("\\", "")) < SHORTEST:
-                continue  # quoted twice it is looked for without its backslashes, and that is too short
             if len(form) >= 12 and "*" not in form:
                 assert form not in left, spelling
 

@@ -108,6 +108,16 @@ def test_every_usual_form_of_a_secret_is_found(secret):
         assert shown(f"<{form}>", secret) in ("<***>", "<***=>"), name
 
 
+@pytest.mark.parametrize(
+    "secret", ["0000%00\x1b", "ab%41%42é", '\\\\abcd\\"', "\\n\\t\\r\\n", '&amp;&lt;"', '&#65;"""']
+)
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_one_that_is_short_without_its_escapes_is_found_where_it_is_quoted_twice(secret, ascii_only):
+    # Such as %00, which would be one character: what is looked for without escapes has fewer than eight then.
+    form = json.dumps(json.dumps(secret, ensure_ascii=ascii_only), ensure_ascii=ascii_only)[3:-3]
+    assert shown(f"<{form}>", secret) == "<***>"
+
+
 @pytest.mark.parametrize("before", ["", "x", "ab", "opencode:", "öäü"])
 def test_a_secret_inside_of_something_that_was_encoded_is_found(before):
     for encode in (base64.b64encode, base64.urlsafe_b64encode):

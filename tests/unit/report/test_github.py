@@ -8,7 +8,7 @@ import re
 import pytest
 
 from precheck_lib.catalogue import CATALOGUE
-from precheck_lib.outcome import Host, Source, SpecIdentity
+from precheck_lib.outcome import Host, Lately, Source, SpecIdentity
 from precheck_lib.report import check_line, finding_lines
 from precheck_lib.report.github import (
     BODY_LIMIT,
@@ -18,6 +18,7 @@ from precheck_lib.report.github import (
     output_text,
     outputs,
 )
+from precheck_lib.report.summary import summary
 from precheck_lib.report.wording import WHO
 from tests.runner_grammar import commands, read_outputs
 
@@ -101,6 +102,28 @@ def test_the_body_says_not_tested_then_what_then_why_then_what_to_do_and_who_the
 def test_a_failure_that_stays_says_that_a_retry_is_of_no_use(make):
     (body,) = bodies(failing(make, who="job", retryable=False))
     assert body.endswith("What to do (the job's author): Start the server. A retry is of no use before that.")
+
+
+@pytest.mark.parametrize(
+    ("lately", "told"),
+    [
+        (None, ""),
+        (Lately(runs=1, codes={}), " On this host: the one earlier run of the last 24 h did not have it."),
+        (Lately(runs=1, codes={"tcp.failed": 1}), " On this host: the one earlier run of the last 24 h had it too."),
+        (Lately(runs=12, codes={"a.b": 5}), " On this host: none of the 12 earlier runs of the last 24 h had it."),
+        (Lately(runs=12, codes={"tcp.failed": 3}), " On this host: 3 of the 12 earlier runs of the last 24 h had it."),
+        (
+            Lately(runs=9, codes={"tcp.failed": 9}, before=("a.b", "tcp.failed")),
+            " On this host: 9 of the 9 earlier runs of the last 24 h had it. So did an earlier attempt of this run.",
+        ),
+    ],
+)
+def test_a_failure_says_last_how_often_lately_on_this_host_where_that_is_known(make, lately, told):
+    report = failing(make, retryable=False)
+    report.lately = lately
+    assert bodies(report)[0].partition("A retry is of no use before that.")[2] == told
+    lines = [line.strip(" -") for line in summary(report).splitlines()]
+    assert [line for line in lines if line.startswith("On this host")] == ([told.strip()] if told else [])
 
 
 def test_where_no_cause_was_seen_the_usual_ones_are_told_as_such(make):

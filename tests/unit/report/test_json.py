@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from precheck_lib.outcome import CycleRecord, Observed, RequestRecord, Source
+from precheck_lib.outcome import CycleRecord, Lately, Observed, RequestRecord, Source
 from precheck_lib.report import json_bytes
 
 HARMFUL = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -37,6 +37,7 @@ def test_a_report_has_exactly_these_keys_in_this_order(make):
         notes=["two"],
         observed=[Observed(check="a", subject="m", fact="context length", value=65536, wanted=4096)],
         verifies="2026-01-02T03:00:00Z",
+        lately=Lately(runs=7, codes={"a.x": 2}, before=("a.x",)),
     )
     assert json.loads(json_bytes(report)) == {
         "version": 1,
@@ -118,6 +119,7 @@ def test_a_report_has_exactly_these_keys_in_this_order(make):
         "notes": ["two"],
         "observed": [{"check": "a", "subject": "m", "fact": "context length", "value": 65536, "wanted": 4096}],
         "verifies": "2026-01-02T03:00:00Z",
+        "lately": {"runs": 7, "codes": {"a.x": 2}},
     }
     assert list(json.loads(json_bytes(report)))[:4] == ["version", "spec", "verdict", "exit_code"]
 
