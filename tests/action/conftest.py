@@ -177,3 +177,11 @@ def server():
         listener.bind(("127.0.0.1", 0))
         listener.listen(8)
         yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def closed(server):
+    """A port that nothing listens on: one above the server's is another's, so one that was just given back."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -29,14 +28,6 @@ checks:
     tcp:
       url: http://127.0.0.1:{port}
 """
-
-
-@pytest.fixture
-def closed(server):
-    """A port that nothing listens on: one above the server's is another's, so one that was just given back."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def reports(job):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import sys
 import threading
 from pathlib import Path
@@ -61,13 +60,6 @@ def start(repository, name, scripts, **env):
 def verdict(repository, step):
     path = repository.evidence / step / "precheck.json"
     return json.loads(path.read_text(encoding="utf-8"))["verdict"] if path.exists() else None
-
-
-@pytest.fixture
-def closed():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 @pytest.fixture
