@@ -155,17 +155,20 @@ def _inside(value: str) -> list[str] | None:
         document = json.loads(value)
     except (ValueError, RecursionError):
         return None
-    return list(_leaves(document, hidden=False))
+    return list(_leaves(document))
 
 
-def _leaves(value: Any, *, hidden: bool, names: bool = False) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, part in value.items():
-            secret = hidden or (not names and _SECRET_KEY.search(key) is not None)
-            yield from _leaves(part, hidden=secret, names=not names and key in _NAMES_BELOW)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _leaves(part, hidden=hidden)
-    elif hidden and isinstance(value, str):
-        # "{env:NAME}" is the name of a secret, and what stands around it may be one.
-        yield from (_SCHEME.sub("", piece) for piece in _PLACEHOLDER.split(value))
+def _leaves(document: Any) -> Iterator[str]:
+    # Without recursion: from Python 3.12 on, what can be read may be deeper than what can be called.
+    left: list[tuple[Any, bool, bool]] = [(document, False, False)]
+    while left:
+        value, hidden, names = left.pop()
+        if isinstance(value, dict):
+            for key, part in reversed(value.items()):
+                secret = hidden or (not names and _SECRET_KEY.search(key) is not None)
+                left.append((part, secret, not names and key in _NAMES_BELOW))
+        elif isinstance(value, list):
+            left += [(part, hidden, False) for part in reversed(value)]
+        elif hidden and isinstance(value, str):
+            # "{env:NAME}" is the name of a secret, and what stands around it may be one.
+            yield from (_SCHEME.sub("", piece) for piece in _PLACEHOLDER.split(value))

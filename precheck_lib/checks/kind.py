@@ -174,6 +174,12 @@ class Context:
         return expanded
 
 
+def which_models(value: Any) -> str:
+    """Name the models that an option means, for a plan: a list as it is, a variable as what it will hold."""
+    names = [*value] if isinstance(value, (list, dict)) else []
+    return ", ".join(map(str, names)) if names else f"each model of {value}"
+
+
 def ollama_models(value: Any) -> dict[str, str]:
     """Return the Ollama name of each configured model by its key (CONTRACT G0).
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from precheck_lib.checks.kind import Context, Deed, Kind, Options, ollama_models
+from precheck_lib.checks.kind import Context, Deed, Kind, Options, ollama_models, which_models
 from precheck_lib.checks.look import literal, refuse, refuse_options, text_of
 from precheck_lib.checks.serving import note_process, place_of
 from precheck_lib.errors import TalkError
@@ -208,7 +208,7 @@ def plan(options: OllamaOptions) -> list[Deed]:
         deeds.append(Deed(f"GET {options.url}/tags; it must list {', '.join(options.models)} as they are written"))
         deeds.append(Deed(f"POST {options.url}/show, where the list does not tell the capabilities"))
     elif options.models is not None:
-        deeds.append(Deed(f"GET {options.url}/tags; it must list each model of {options.models}"))
+        deeds.append(Deed(f"GET {options.url}/tags; it must list {which_models(options.models)}"))
     return deeds
 
 

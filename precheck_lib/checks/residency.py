@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from precheck_lib.checks.kind import Context, Deed, Kind, Options, ollama_models
+from precheck_lib.checks.kind import Context, Deed, Kind, Options, ollama_models, which_models
 from precheck_lib.findings import NotReadyError, make, not_ready
 from precheck_lib.outcome import Finding  # noqa: TC001 - the kind's signature
 from precheck_lib.units import Bytes, Seconds, duration_text
@@ -217,7 +217,7 @@ def plan(options: ResidencyOptions) -> list[Deed]:
     context = f" with a context length of at least {options.context_length}" if options.context_length else ""
     last = f", {', '.join(options.stay)} last" if options.stay is not None else ""
     if options.mode == "verify":
-        which = ", ".join(options.stay) if options.stay is not None else f"each model of {options.models}"
+        which = ", ".join(options.stay) if options.stay is not None else which_models(options.models)
         return [
             Deed(f"GET {url}/tags, unless an earlier check has read it"),
             Deed(f"GET {url}/ps: {which} must be resident, fully on the GPU{context}"),
@@ -237,13 +237,13 @@ def plan(options: ResidencyOptions) -> list[Deed]:
         token = f"one token from it ({duration_text(options.answer)}), and GET {url}/ps again"
         first = [
             Deed(f"GET {url}/tags, unless an earlier check has read it"),
-            Deed(f"each model of {options.models}{last}:"),
+            Deed(f"{which_models(options.models)}{last}:"),
             Deed(f"GET {url}/ps: is it fully on the GPU{context}?"),
             Deed(f"POST {url}/generate: {token}: then it is kept, for {options.keep_alive} at least"),
             Deed("only where it is not right so, or not resident:"),
         ]
     else:
-        first = [Deed(f"each model of {options.models}{last}:")]
+        first = [Deed(f"{which_models(options.models)}{last}:")]
     return [
         *first,
         *cycle,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from precheck_lib import build_spec
 from precheck_lib.checks import kind_named
 from precheck_lib.plan import plan_lines
 from precheck_lib.spec import load_spec
@@ -162,3 +163,23 @@ def test_every_kind_has_a_plan():
     from precheck_lib.checks import KINDS
 
     assert [name for name in KINDS if kind_named(name).name != name] == []
+
+
+@pytest.mark.parametrize(
+    ("models", "told"),
+    [
+        (["qwen3:8b"], "qwen3:8b"),
+        (["qwen3:8b", "gpt-oss:20b"], "qwen3:8b, gpt-oss:20b"),
+        ({"qwen3:8b": {}}, "qwen3:8b"),
+        ("${MODELS}", "each model of ${MODELS}"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["ollama", "residency"])
+def test_models_are_named_as_a_person_would(kind, models, told):
+    spec = build_spec(
+        {"version": 1, "name": "x", "checks": [{"id": "a", kind: {"url": "http://127.0.0.1:1/api", "models": models}}]}
+    )
+    lines = "\n".join(plan_lines(spec, {}, None))
+    assert f"must list {told}" in lines or f"{told}:" in lines
+    assert "['" not in lines
+    assert "{'" not in lines

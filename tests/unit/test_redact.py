@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precheck_lib import needles
+from precheck_lib import needles, redact
 from precheck_lib.redact import (
     SECRET_NAME,
     SHORTEST,
@@ -569,3 +569,13 @@ def test_what_stands_before_a_cut_is_hidden_from_its_fourth_character_on():
     assert redactor.text("it was 'hunter2-pass'…") == "it was '***'…"
     assert redactor.text("it was hun…") == "it was hun…"
     assert redactor.text("it was hunts…") == "it was hunts…"
+
+
+def test_secrets_deep_inside_a_document_are_hidden_however_deep_it_can_be_read():
+    # From Python 3.12 on, json reads documents that are deeper than what functions may call each other.
+    document: object = {"apiKey": "secret-0123456789"}
+    for _ in range(50_000):
+        document = [document]
+    assert list(redact._leaves(document)) == ["secret-0123456789"]
+    while isinstance(document, list):  # or it would be taken apart by recursion
+        document = document.pop()
