@@ -75,6 +75,13 @@ def make_parser() -> argparse.ArgumentParser:
     demo.add_argument("--slow", action="store_true", help="show a long cold load")
     _budget_argument(demo)
     report_arguments(demo)
+    cards = commands.add_parser(
+        "gpu", help="show the GPUs of this machine and what is wrong with them", allow_abbrev=False
+    )
+    cards.add_argument("--expect", metavar="N", help="end with 1 where there are not exactly so many whole ones")
+    cards.add_argument("--json", dest="as_json", action="store_true", help="print all that was read as JSON")
+    cards.add_argument("--record", metavar="FILE", help="write what was read to a new file")
+    cards.add_argument("--replay", metavar="FILE", help="judge what another run has recorded, asking no driver")
     explain = commands.add_parser("explain", help="say what a finding means and what to do", allow_abbrev=False)
     explain.add_argument("code", nargs="?", help="the code of a finding, such as residency.partial (none lists all)")
     commands.add_parser("action", help="what action.yml runs: its inputs are PRECHECK_* variables")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from precheck_lib.spec.model import Spec
     from precheck_lib.watcher import Watcher
 
-_QUIET = ("explain", "init", "list", "plan", "schema", "validate")
+_QUIET = ("explain", "gpu", "init", "list", "plan", "schema", "validate")
 """The commands that write no reports."""
 
 
@@ -82,6 +82,7 @@ class _Command:
         return {
             "demo": self._demo,
             "explain": self._explain,
+            "gpu": self._gpu,
             "init": self._init,
             "list": self._list,
             "plan": self._plan,
@@ -323,6 +324,21 @@ class _Command:
         from precheck_lib.init_command import init
 
         return init(options.file, self.ending, self._redactor().text)
+
+    def _gpu(self, options: argparse.Namespace) -> int:
+        from precheck_lib.gpu_command import show
+
+        expect = options.expect
+        if expect is not None and not (expect.isascii() and expect.isdigit() and len(expect) <= 4):
+            raise UsageError(f"--expect {expect}: that is no number of GPUs")
+        return show(
+            self.ending,
+            expect=None if expect is None else int(expect),
+            as_json=options.as_json,
+            record=options.record,
+            replay=options.replay,
+            hide=self._redactor().text,
+        )
 
     def _schema(self, _: argparse.Namespace) -> int:
         from precheck_lib.authoring import schema

@@ -15,14 +15,15 @@ from precheck_lib.survey.writing import Page, option, scalar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from precheck_lib.survey.machine import Gpu, Machine, Ollama, OpenAi, Port, Resident, Room, Tag, Tool
+    from precheck_lib.gpu.reading import PciCard
+    from precheck_lib.survey.machine import Machine, Ollama, OpenAi, Port, Resident, Room, Tag, Tool
 
 _MOST_MODELS, _MOST_OTHERS = 12, 8
 _FREE = 10 << 30
 _SHORT_CONTEXT = 4096
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{12})[0-9a-f]{0,52}\Z")
 _VERSION = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18}){1,9}(?:-[0-9A-Za-z.]{1,64})?\Z")
-_DRIVERS = {"NVIDIA": "nvidia", "AMD": "amdgpu"}
+_DRIVERS = {"AMD": "amdgpu"}
 _NO_COMPUTING = {"nouveau": "which computes nothing", "vfio-pci": "which keeps it for a virtual machine"}
 
 _HEAD = """\
@@ -38,8 +39,7 @@ def draft(machine: Machine, hide: Callable[[str], str] = str) -> str:
     """Write the text of a spec for a machine; `hide` takes what is secret out of a text."""
     page = Page(hide)
     _tools(page, machine.tools)
-    for gpu in machine.gpus[:_MOST_OTHERS]:
-        _gpu(page, gpu)
+    _gpus(page, machine.gpus)
     if machine.ollama is not None:
         _ollama(page, machine.ollama, machine)
     for server in machine.openai[:_MOST_OTHERS]:
@@ -73,13 +73,28 @@ def _tools(page: Page, tools: tuple[Tool, ...]) -> None:
         )
 
 
-def _gpu(page: Page, gpu: Gpu) -> None:
+def _gpus(page: Page, gpus: tuple[PciCard, ...]) -> None:
+    for gpu in gpus[:_MOST_OTHERS]:
+        _gpu(page, gpu)
+    # One that a virtual machine has is not this one's.
+    here = [gpu for gpu in gpus if gpu.vendor == "NVIDIA" and gpu.driver != "vfio-pci" and gpu.node is not False]
+    if here:
+        page.check(
+            "gpu",
+            "the NVIDIA GPUs are there and whole, and CUDA begins on them",
+            f'gpu: {{count: {len(here)}}}  # also free: 20GiB, exclusive: true, driver: ">=550"',
+        )
+
+
+def _gpu(page: Page, gpu: PciCard) -> None:
     what = f"the {gpu.vendor} GPU at {page.shown(gpu.address)}"
     driver = gpu.driver if gpu.driver not in _NO_COMPUTING else None
     if gpu.driver is None:
         page.odd(f"no driver is loaded for {what}")
     elif driver is None:
         page.odd(f"{what} has the driver {gpu.driver}, {_NO_COMPUTING[gpu.driver]}")
+    if gpu.vendor == "NVIDIA":
+        return  # all of them are one check
     driver = driver or _DRIVERS.get(gpu.vendor)
     path = f"/sys/bus/pci/drivers/{driver}/{gpu.address}"
     if driver is None or not page.is_usable(path):

@@ -6,10 +6,10 @@ match on them. A code's first part says where the fault was seen.
 
 from __future__ import annotations
 
-from precheck_lib.catalogue import agents, drift, given, machine, models, run, transport
+from precheck_lib.catalogue import agents, drift, given, gpu, machine, models, run, transport
 from precheck_lib.catalogue.entry import Entry
 
-_PARTS = (given, machine, transport, agents, models, drift, run)
+_PARTS = (given, machine, gpu, transport, agents, models, drift, run)
 
 CATALOGUE: dict[str, Entry] = {code: entry for part in _PARTS for code, entry in part.ENTRIES.items()}
 

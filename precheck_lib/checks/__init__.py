@@ -19,6 +19,7 @@ KINDS = (
     "disk",
     "env",
     "file",
+    "gpu",
     "http",
     "memory",
     "ollama",

@@ -144,25 +144,37 @@ class Context:
         """The environment of every child: an allow list, so that no secret is in it."""
         return {name: value for name, value in self.env.items() if _ALLOWED.fullmatch(name)}
 
-    def in_child(self, target: str, argument: Any, subject: str) -> Any:
+    def in_child(
+        self,
+        target: str,
+        argument: Any,
+        subject: str,
+        *,
+        hung: str | None = None,
+        why: Callable[[], str] = str,
+        variables: Sequence[str] = (),
+    ) -> Any:
         """Make a call that may block in the kernel (a driver, a dead mount), and give its value.
 
         The way for every kind that has such a call: nothing in this process can end one that sleeps in C. `target`
         (`package.module:function`) is called with one JSON value in a child of its own session and returns another;
         what it can say (no driver, no such device) it returns, and what it raises is a fault. Where it does not come
-        back the check is an `error` by the end of its budget and 0.5 s. `subject` says in words what is asked.
+        back the check is an `error` by the end of its budget and 0.5 s: of the code `hung`, where that is given, with
+        what `why` says as its evidence. `subject` says in words what is asked, `variables` are those of the environment
+        that the child gets beside the usual ones.
         """
         from precheck_lib.bounded.isolate import HeldError, call_isolated
 
+        env = {**self.child_env, **{name: self.env[name] for name in variables if name in self.env}}
         try:
-            return call_isolated(target, argument, budget=self.budget, env=self.child_env)
+            return call_isolated(target, argument, budget=self.budget, env=env)
         except HeldError as error:
             pids = ", ".join(map(str, error.pids))
             message = f"{subject}: no answer in time, and the kernel does not let the process go that asks (pid {pids})"
-            raise not_ready("run.held", message, word="error", curl=28) from error
+            raise not_ready(hung or "run.held", message, evidence=why(), word="error", curl=28) from error
         except DeadlineError as error:
             message = f"{subject}: {error}; the process that asks was ended"
-            raise not_ready("run.stuck", message, word="error", curl=error.curl) from error
+            raise not_ready(hung or "run.stuck", message, evidence=why(), word="error", curl=error.curl) from error
         except AnswerError as error:
             raise not_ready("run.broken", f"{subject}: {error}", word="error") from error
 

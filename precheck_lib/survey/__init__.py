@@ -6,6 +6,6 @@ A look is bounded in all that it does, and what it could not find out is left op
 from __future__ import annotations
 
 from precheck_lib.survey.around import SECONDS, survey
-from precheck_lib.survey.machine import Gpu, Machine, Ollama, OpenAi, Port, Resident, Room, Tag, Tool
+from precheck_lib.survey.machine import Machine, Ollama, OpenAi, Port, Resident, Room, Tag, Tool
 
-__all__ = ["SECONDS", "Gpu", "Machine", "Ollama", "OpenAi", "Port", "Resident", "Room", "Tag", "Tool", "survey"]
+__all__ = ["SECONDS", "Machine", "Ollama", "OpenAi", "Port", "Resident", "Room", "Tag", "Tool", "survey"]

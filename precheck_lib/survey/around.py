@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 from precheck_lib.bounded.thread import call_bounded
 from precheck_lib.errors import Cancelled, TalkError
-from precheck_lib.survey import gpus, ollama, openai, ports, tools
-from precheck_lib.survey.machine import Gpu, Machine, Ollama, OpenAi, Port, Room, Tool
+from precheck_lib.gpu.system import pci_cards
+from precheck_lib.survey import ollama, openai, ports, tools
+from precheck_lib.survey.machine import Machine, Ollama, OpenAi, Port, Room, Tool
 from precheck_lib.survey.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from precheck_lib.bounded.budget import Budget
+    from precheck_lib.gpu.reading import PciCard
 
 T = TypeVar("T")
 
@@ -48,7 +50,7 @@ def survey(env: Mapping[str, str], budget: Budget) -> Machine:
     servers: list[OpenAi] = []
     ollamas: list[Ollama | None] = []
     found: list[Tool] = []
-    cards: list[Gpu] = []
+    cards: list[PciCard] = []
     free: list[int | None] = []
     where = ollama.place(env)
     folder = _work_folder(env)
@@ -64,7 +66,7 @@ def survey(env: Mapping[str, str], budget: Budget) -> Machine:
             look_at_ports,
             lambda: ollamas.append(ollama.ask(where, whole)),
             lambda: found.extend(tools.tools(env, whole.child(_TOOL_SECONDS))),
-            lambda: cards.extend(_bounded(gpus.gpus, whole.child(_FOLDER_SECONDS), ())),
+            lambda: cards.extend(_bounded(pci_cards, whole.child(_FOLDER_SECONDS), [])),
             lambda: free.append(_bounded(lambda: _free(folder), whole.child(_FOLDER_SECONDS), None)),
         ]
     )

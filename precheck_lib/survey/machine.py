@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from precheck_lib.gpu.reading import PciCard  # noqa: TC001 - read when the struct is made
+
 
 class Port(msgspec.Struct, frozen=True, kw_only=True):
     """One TCP port that takes connections at the loopback; `process` and `user` are `None` where they are not seen."""
@@ -55,14 +57,6 @@ class OpenAi(msgspec.Struct, frozen=True, kw_only=True):
     first: str | None = None
 
 
-class Gpu(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU on the PCI bus, by its `vendor` and `address`; `driver` is what has it, `None` where nothing has."""
-
-    vendor: str
-    address: str
-    driver: str | None = None
-
-
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """One program on PATH: its `version`, or why none is known (`trouble`); one that is not `run` has neither."""
 
@@ -86,6 +80,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     ports: tuple[Port, ...] | None = ()
     ollama: Ollama | None = None
     openai: tuple[OpenAi, ...] = ()
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[PciCard, ...] = ()
     tools: tuple[Tool, ...] = ()
     keys: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from precheck_lib import errors
-from precheck_lib.catalogue import CATALOGUE, agents, drift, given, machine, models, run, transport
+from precheck_lib.catalogue import CATALOGUE, agents, drift, given, gpu, machine, models, run, transport
 from precheck_lib.findings import NotReadyError, make, not_ready, not_ready_for, of_error
 from precheck_lib.outcome import Who
 
@@ -47,7 +47,9 @@ def codes_given():
 
 
 def test_no_code_is_in_two_parts_of_the_catalogue():
-    assert len(CATALOGUE) == sum(len(part.ENTRIES) for part in (given, machine, transport, agents, models, drift, run))
+    assert len(CATALOGUE) == sum(
+        len(part.ENTRIES) for part in (given, machine, gpu, transport, agents, models, drift, run)
+    )
 
 
 def test_every_code_that_is_given_is_in_the_catalogue():

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precheck_lib.draft import draft
+from precheck_lib.gpu.reading import PciCard
 from precheck_lib.redact import Redactor
 from precheck_lib.spec import load_spec
 from precheck_lib.spec.variables import expand
 from precheck_lib.spec.yaml_text import read_yaml
-from precheck_lib.survey import Gpu, Machine, Ollama, OpenAi, Port, Resident, Room, Tag, Tool, writing
+from precheck_lib.survey import Machine, Ollama, OpenAi, Port, Resident, Room, Tag, Tool, writing
 from precheck_lib.survey.writing import option, scalar
 
 GIB = 1 << 30
@@ -33,7 +34,7 @@ GOOD = Machine(
         resident=(Resident(name="qwen3:8b", size=8 * GIB, on_gpu=8 * GIB, context=32768),),
     ),
     openai=(OpenAi(port=8000, models=("embed-it", "Qwen/Qwen3-8B"), first="Qwen/Qwen3-8B"),),
-    gpus=(Gpu(vendor="NVIDIA", address="0000:01:00.0", driver="nvidia"),),
+    gpus=(PciCard(vendor="NVIDIA", address="0000:01:00.0", driver="nvidia"),),
     tools=(Tool(name="git", version="2.43.0"), Tool(name="ollama", version="0.12.3")),
 )
 
@@ -84,7 +85,7 @@ def test_a_machine_with_nothing_on_it_has_a_spec_all_the_same(load):
 def test_a_good_machine_has_a_check_for_each_thing_and_nothing_odd(load):
     assert list(load(draft(GOOD))) == [
         "tools",
-        "gpu-0000-01-00-0",
+        "gpu",
         "ollama",
         "ollama-port",
         "ollama-models",
@@ -222,11 +223,11 @@ def test_other_ports_are_named_with_their_owners():
         ),
         (machine(openai=(OpenAi(port=8000),)), "the server on port 8000 lists no model"),
         (
-            machine(gpus=(Gpu(vendor="AMD", address="0000:03:00.0"),)),
+            machine(gpus=(PciCard(vendor="AMD", address="0000:03:00.0"),)),
             "no driver is loaded for the AMD GPU at 0000:03:00.0",
         ),
         (
-            machine(gpus=(Gpu(vendor="NVIDIA", address="0000:01:00.0", driver="nouveau"),)),
+            machine(gpus=(PciCard(vendor="NVIDIA", address="0000:01:00.0", driver="nouveau"),)),
             "the NVIDIA GPU at 0000:01:00.0 has the driver nouveau, which computes nothing",
         ),
         (
@@ -252,18 +253,27 @@ def test_ports_that_cannot_be_read_are_odd_and_their_owners_unknown():
 @pytest.mark.parametrize(
     ("gpu", "path"),
     [
-        (Gpu(vendor="NVIDIA", address="0000:01:00.0"), "/sys/bus/pci/drivers/nvidia/0000:01:00.0"),
-        (Gpu(vendor="NVIDIA", address="0000:01:00.0", driver="vfio-pci"), "/sys/bus/pci/drivers/nvidia/0000:01:00.0"),
-        (Gpu(vendor="AMD", address="0000:01:00.0"), "/sys/bus/pci/drivers/amdgpu/0000:01:00.0"),
-        (Gpu(vendor="Intel", address="0000:01:00.0", driver="xe"), "/sys/bus/pci/drivers/xe/0000:01:00.0"),
+        (PciCard(vendor="AMD", address="0000:01:00.0"), "/sys/bus/pci/drivers/amdgpu/0000:01:00.0"),
+        (PciCard(vendor="Intel", address="0000:01:00.0", driver="xe"), "/sys/bus/pci/drivers/xe/0000:01:00.0"),
     ],
 )
 def test_a_gpu_has_to_have_the_driver_that_computes_whatever_it_has_today(load, gpu, path):
     assert load(draft(machine(gpus=(gpu,))))["gpu-0000-01-00-0"].path == path
 
 
+def test_the_nvidia_gpus_of_this_machine_are_counted_in_one_check(load):
+    cards = (
+        PciCard(vendor="NVIDIA", address="0000:01:00.0", driver="nvidia", node=True),
+        PciCard(vendor="NVIDIA", address="0000:02:00.0"),
+        PciCard(vendor="NVIDIA", address="0000:03:00.0", driver="vfio-pci"),
+        PciCard(vendor="NVIDIA", address="0000:04:00.0", driver="nvidia", node=False),
+    )
+    assert load(draft(machine(gpus=cards)))["gpu"].count == 2
+    assert "gpu" not in load(draft(machine(gpus=cards[2:])))
+
+
 def test_a_gpu_whose_driver_nobody_can_know_is_only_named(load):
-    today = machine(gpus=(Gpu(vendor="Intel", address="0000:00:02.0"),))
+    today = machine(gpus=(PciCard(vendor="Intel", address="0000:00:02.0"),))
     assert not any(id_.startswith("gpu") for id_ in load(draft(today)))
     assert "GPU at 0000:00:02.0 is not checked" in draft(today)
 
@@ -325,7 +335,7 @@ def strange(text):
             resident=(Resident(name=text, size=2, on_gpu=1, context=4096),) * 2,
         ),
         openai=(OpenAi(port=8000, models=(text, f"{text}2"), first=text),),
-        gpus=(Gpu(vendor="NVIDIA", address=text, driver=text),),
+        gpus=(PciCard(vendor="NVIDIA", address=text, driver=text),),
         tools=(Tool(name="git", version=text), Tool(name="uv", trouble=text), Tool(name="ollama", version=text)),
     )
 

@@ -35,6 +35,7 @@ checks:
   - {id: l, process: {name: x}}
   - {id: m, disk: {path: /tmp, free: 1GiB}}
   - {id: n, memory: {available: 1GiB}}
+  - {id: o, gpu: {count: 1, free: 1GiB, driver: ">=550"}}
 """
 
 # Runs the command in this very process, then tells on a stream of its own which modules there are.

@@ -14,8 +14,7 @@ from precheck_lib.bounded.budget import Budget
 from precheck_lib.bounded.cancel import Cancel
 from precheck_lib.errors import Cancelled
 from precheck_lib.simulate import Model, OllamaStandIn, OpenAiStandIn
-from precheck_lib.survey import Gpu, Port, Resident, Tag, Tool, ollama, openai, ports, survey, tools
-from precheck_lib.survey.gpus import gpus
+from precheck_lib.survey import Port, Resident, Tag, Tool, ollama, openai, ports, survey, tools
 
 
 @pytest.fixture
@@ -38,47 +37,6 @@ NOBODY = ollama.Place("http://127.0.0.1:1/api", 1, given=False, problem=None)
 
 def port_of(server):
     return int(server.url.partition("://")[2].partition("/")[0].rpartition(":")[2])
-
-
-# GPUs -----------------------------------------------------------------------------------------------------------------
-
-
-def device(root, address, kind, vendor, driver=None):
-    folder = root / address
-    folder.mkdir(parents=True)
-    (folder / "class").write_text(f"{kind}\n")
-    (folder / "vendor").write_text(f"{vendor}\n")
-    if driver is not None:
-        (folder / "driver").symlink_to(f"../../drivers/{driver}")
-
-
-def test_gpus_are_told_by_class_and_vendor_with_the_driver_that_has_them(tmp_path):
-    device(tmp_path, "0000:01:00.0", "0x030200", "0x10de", "nvidia")
-    device(tmp_path, "0000:02:00.0", "0x030000", "0x1002")
-    device(tmp_path, "0000:03:00.0", "0x120000", "0x1002", "amdgpu")
-    device(tmp_path, "0000:04:00.0", "0x030000", "0x8086", "i915")
-    assert gpus(str(tmp_path)) == (
-        Gpu(vendor="NVIDIA", address="0000:01:00.0", driver="nvidia"),
-        Gpu(vendor="AMD", address="0000:02:00.0"),
-        Gpu(vendor="AMD", address="0000:03:00.0", driver="amdgpu"),
-        Gpu(vendor="Intel", address="0000:04:00.0", driver="i915"),
-    )
-
-
-@pytest.mark.parametrize(
-    ("kind", "vendor"),
-    [("0x020000", "0x10de"), ("0x040300", "0x10de"), ("0x030000", "0x1a03"), ("0x120000", "0x8086")],
-    ids=["network", "sound", "management", "npu"],
-)
-def test_what_computes_nothing_for_a_model_is_no_gpu(tmp_path, kind, vendor):
-    device(tmp_path, "0000:01:00.0", kind, vendor)
-    assert gpus(str(tmp_path)) == ()
-
-
-def test_a_machine_without_such_a_bus_and_a_device_that_says_nothing_have_no_gpu(tmp_path):
-    assert gpus(str(tmp_path / "none")) == ()
-    (tmp_path / "0000:01:00.0").mkdir()
-    assert gpus(str(tmp_path)) == ()
 
 
 # Programs -------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 
 from precheck_lib.simulate import Model, OllamaStandIn, OpenAiStandIn
 from precheck_lib.spec import load_spec
-from precheck_lib.survey import Port, gpus, ports
+from precheck_lib.survey import Port, around, ports
 
 ROOT = Path(__file__).resolve().parents[3]
 NOBODY = "127.0.0.1:1"
@@ -27,7 +27,7 @@ def alone(monkeypatch):
         monkeypatch.setattr(ports, "listening", lambda: tuple(Port(port=number, process="it") for number in numbers))
 
     only()
-    monkeypatch.setattr(gpus, "gpus", lambda: ())
+    monkeypatch.setattr(around, "pci_cards", list)
     return only
 
 

@@ -30,6 +30,8 @@ CASES = [
     ("file", {"path": "/etc", "sha256": "abc"}, "sha256", "sha256: it is not 64 lower-case hexadecimal digits"),
     ("file", {"path": "/etc", "mode": "999"}, "mode", "mode: '999' is not a mode in octal"),
     ("file", {"path": "/etc", "exists": False, "type": "folder"}, "exists", "exists: false says that nothing may be"),
+    ("gpu", {"count": 1, "min": 1}, "count", "count says exactly how many; it does not go with min"),
+    ("gpu", {"driver": ">="}, "driver", "driver: "),
     ("http", {"url": "localhost:8000"}, "url", "url: it is not a URL that begins with http:// or https://"),
     ("http", {"url": "http://h", "status": 99}, "status", "status: a whole number from 200 to 599 is needed"),
     ("memory", {}, "", "a memory check needs available, total or swap_free"),
