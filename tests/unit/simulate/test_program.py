@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
@@ -30,7 +31,8 @@ def launch(tmp_path):
 
     def start(*arguments, **options):
         command = [sys.executable, "-m", "precheck_lib.simulate", "--folder", str(tmp_path), *arguments]
-        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, **options}
+        env = {**os.environ, "TMPDIR": str(tmp_path)}
+        options = {"env": env, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, **options}
         child = subprocess.Popen(command, cwd=ROOT, **options)
         children.append(child)
         printed = {}
@@ -46,7 +48,11 @@ def launch(tmp_path):
     yield start
     for child in children:
         with child:
+            child.terminate()  # it takes its files with it, which one that is killed cannot
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(10)
             child.kill()
+    assert list(tmp_path.glob("precheck-*")) == []
 
 
 @pytest.fixture
