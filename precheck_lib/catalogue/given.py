@@ -13,7 +13,8 @@ ENTRIES = {
             "the job does not pass the variable to this step with `env:`",
             "a fork's pull request, which gets no secrets",
         ),
-        "Set them with `env:` on the step or the job; specs/strict-tests.env.example lists them all.",
+        "Set them with `env:` on the step or the job, or with `--env-file`; those of the strict spec are explained in "
+        "specs/strict-tests.env.example.",
         "job",
     ),
     "roles.pair": Entry(

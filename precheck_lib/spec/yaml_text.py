@@ -86,6 +86,16 @@ def _place_of(text: str, index: int) -> tuple[int, int]:
     return len(breaks) + 1, index - (breaks[-1] if breaks else 0) + 1
 
 
+_QUOTES = "put the value in quotes"
+_REMEDIES = (
+    ("cannot start any token", _QUOTES),
+    ("undefined alias", f"`*` begins an alias, so {_QUOTES}"),
+    ("block scalar", f"`>` and `|` begin a text of several lines, so {_QUOTES}"),  # version: >=2
+    ("mapping values are not allowed", f"see the indentation, and where a value has `: ` in it, {_QUOTES}"),
+)
+"""What helps where a parser's words do not: parts of its reasons."""
+
+
 def _reason(error: yaml.MarkedYAMLError, text: str) -> str:
     """Say what a parser found, and where that began which it was reading."""
     mark = error.problem_mark
@@ -98,7 +108,7 @@ def _reason(error: yaml.MarkedYAMLError, text: str) -> str:
     reason = error.problem or error.context or "it cannot be read"
     if error.context and error.context_mark is not None and "next token" not in error.context:
         reason += f", {error.context} that begins in line {error.context_mark.line + 1}"
-    return reason
+    return next((f"{reason}; {remedy}" for part, remedy in _REMEDIES if part in reason), reason)
 
 
 class _Builder:
