@@ -113,14 +113,18 @@ def test_a_tab_cannot_indent(text):
         ("a: b\nc", "2:2: not YAML: could not find expected ':', while scanning a simple key that begins in line 2"),
         (
             "a: b: c\n",
-            "1:5: not YAML: mapping values are not allowed in this context; see the indentation, and where a value has `: ` "
-            "in it, put the value in quotes",
+            (
+                "1:5: not YAML: mapping values are not allowed in this context; see the indentation, and where a value "
+                "has `: ` in it, put the value in quotes"
+            ),
         ),
         ("a: @b\n", "1:4: not YAML: found character that cannot start any token; put the value in quotes"),
         (
             "version: >=2\n",
-            "1:11: not YAML: did not find expected comment or line break, while scanning a block scalar that begins in "
-            "line 1; `>` and `|` begin a text of several lines, so put the value in quotes",
+            (
+                "1:11: not YAML: did not find expected comment or line break, while scanning a block scalar that begins "
+                "in line 1; `>` and `|` begin a text of several lines, so put the value in quotes"
+            ),
         ),
         ("a: *b\n", "1:4: not YAML: found undefined alias; `*` begins an alias, so put the value in quotes"),
         ("a: b\n---\nc: d\n", "2:1: not YAML: a second document begins here; a spec is one"),
