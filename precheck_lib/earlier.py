@@ -20,6 +20,7 @@ from precheck_lib.exits import UsageError
 from precheck_lib.findings import NotReadyError, make
 from precheck_lib.hiding import as_warning
 from precheck_lib.outcome import Fact, SpecIdentity  # noqa: TC001 - types of fields
+from precheck_lib.spec.files import UnreadableError, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -126,10 +127,9 @@ def read_earlier(path: str) -> EarlierRun:
     if os.path.isdir(path):
         path = os.path.join(path, "precheck.json")
     try:
-        with open(path, "rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"the report {path!r} cannot be read: {error.strerror}") from None
+        data = read_file(path, _MOST_BYTES)
+    except UnreadableError as error:
+        raise UsageError(f"the report {path!r} cannot be read: {error}") from None
     if len(data) > _MOST_BYTES:
         raise UsageError(f"the report {path!r} is larger than {_MOST_BYTES >> 20} MiB")
     try:

@@ -20,6 +20,7 @@ from precheck_lib.gpu.reading import Reading
 from precheck_lib.interrupt import signal_name
 from precheck_lib.report.text import clean
 from precheck_lib.report.wording import advice
+from precheck_lib.spec.files import UnreadableError, read_file
 from precheck_lib.units import Seconds
 
 if TYPE_CHECKING:
@@ -147,10 +148,9 @@ def _write(path: str, reading: Reading) -> None:
 
 def _replayed(path: str) -> Reading:
     try:
-        with open(path, "rb") as file:
-            data: Any = json.loads(file.read(_MOST_BYTES))
+        data: Any = json.loads(read_file(path, _MOST_BYTES))
         return msgspec.convert(data.get("reading", data), Reading)
-    except OSError as error:
-        raise UsageError(f"{path!r} cannot be read: {error.strerror}") from None
+    except UnreadableError as error:
+        raise UsageError(f"{path!r} cannot be read: {error}") from None
     except (ValueError, AttributeError, RecursionError, msgspec.ValidationError) as error:
         raise UsageError(f"{path!r} is not what `precheck gpu --record` writes: {error}") from None

@@ -12,7 +12,7 @@ class UnreadableError(Exception):
     """A file that cannot be read; the message says why."""
 
 
-def read_file(path: str) -> bytes:
+def read_file(path: str, most: int = MAX_BYTES) -> bytes:
     """Read a file, one byte more than it may have at most; what is no regular file could hold us for ever."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -25,7 +25,7 @@ def read_file(path: str) -> bytes:
         if not stat.S_ISREG(mode):
             raise UnreadableError("it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file")
         with open(descriptor, "rb", closefd=False) as file:
-            return file.read(MAX_BYTES + 1) or b""  # None: something under /proc has nothing to say now
+            return file.read(most + 1) or b""  # None: something under /proc has nothing to say now
     except OSError as error:
         raise UnreadableError(error.strerror) from None
     finally:

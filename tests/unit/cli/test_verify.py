@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -153,3 +154,19 @@ def test_the_job_is_told_that_its_tests_prove_nothing(ready, command, tmp_path):
     assert "Your code was not tested" not in line
     assert "changed since" in summary.read_text(encoding="utf-8").splitlines()[0]
     assert "not-ready" in outputs.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("verify", "odd"), ("gpu", "--replay", "odd"), ("run", "--env-file", "odd"), ("run", "odd")]
+)
+@pytest.mark.parametrize("what", ["fifo", "device", "missing"])
+def test_a_file_that_is_none_holds_no_command(command, tmp_path, arguments, what):
+    # A FIFO that nobody writes would hold whoever opens it, and no signal would end that.
+    if what == "fifo":
+        os.mkfifo(tmp_path / "odd")
+    elif what == "device":
+        (tmp_path / "odd").symlink_to("/dev/zero")
+    (tmp_path / "precheck.yml").write_text(SPEC.format(url="http://127.0.0.1:1"), encoding="utf-8")
+    ended = command(*arguments)
+    assert ended.code == 2
+    assert "No such file" in ended.err[0] if what == "missing" else "it is not a regular file" in ended.err[0]

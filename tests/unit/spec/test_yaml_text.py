@@ -122,8 +122,8 @@ def test_a_tab_cannot_indent(text):
         (
             "version: >=2\n",
             (
-                "1:11: not YAML: did not find expected comment or line break, while scanning a block scalar that begins "
-                "in line 1; `>` and `|` begin a text of several lines, so put the value in quotes"
+                "1:11: not YAML: did not find expected comment or line break, while scanning a block scalar that "
+                "begins in line 1; `>` and `|` begin a text of several lines, so put the value in quotes"
             ),
         ),
         ("a: *b\n", "1:4: not YAML: found undefined alias; `*` begins an alias, so put the value in quotes"),
