@@ -26,8 +26,14 @@ def old_pythons():
     folder = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser() / "versions"
     for minor in range(6, 10):
         found = [str(path) for path in folder.glob(f"3.{minor}.*/bin/python3")] or [shutil.which(f"python3.{minor}")]
-        if found[0]:
+        if found[0] and _begins(found[0]):
             yield found[0]
+
+
+def _begins(python):
+    # A shim of pyenv is on PATH for versions that are not to be had without its other variables.
+    ended = subprocess.run([python, "-c", ""], env={"PATH": os.environ["PATH"]}, capture_output=True, check=False)
+    return ended.returncode == 0
 
 
 def test_the_source_can_be_read_by_python_3_6():
